@@ -7,8 +7,10 @@ many means are in ``estimators``.  A map:
 - backends compute local steps: ``backend`` says what each offers, ``reference_backend`` is the plain twin, ``numpy_backend``
   the fast one on the CPU, ``jax_backend`` (with ``jax_pairs``) for accelerators; ``pairs`` trains two models at once;
 - ``algorithms`` are rounds of it, run by ``training``; ``predictions`` measure what came out;
+- ``own_rows`` are what clients keep, of many clients those alone that took part;
 - ``runtime`` is a server and nodes apart from each other, ``flower`` what carries messages between them;
-- ``plans`` say what an algorithm releases and count what it does, ``privacy`` and ``row_accounting`` what was promised,
+- ``plans`` say what an algorithm releases and count what it does, ``asked`` how often a node answers, ``privacy`` and
+  ``row_accounting`` what was promised,
   ``audit`` with ``audit_cases`` what an adversary can prove;
 - ``experiments`` are runs described by small files; ``kinds`` refuses arguments of a wrong class everywhere here.
 """

@@ -9,7 +9,9 @@ A Flower app is two lines, ``app = flower.client_app()`` and ``app = flower.serv
     experiment   name of an experiment, or path of a .toml file;  method: name of one of its methods
     seed, rounds, embedded (true: data that need no file), data (folder of the data), out (file for the result, or "")
 
-and a node configuration of `partition-id` and `num-partitions`: node i of n holds the clients i, i + n, i + 2 n, ...
+and a node configuration of `partition-id` and `num-partitions`: node i of n holds the clients i, i + n, i + 2 n, ...; of
+`count`, the file in which a private node keeps what it answered (without one, Flower's new process for a message has
+forgotten it); and of `measures`, false for a node that tells none.
 
 Belongs here: what is Flower's.  Does not belong here: what server and nodes do (``runtime``), experiments (``experiments``).
 """
@@ -119,7 +121,8 @@ def client_app(build_run: Callable[[Mapping[str, Any]], Built] = built_of) -> An
         built = kept[key]
         own = arrays(context.state["own"]) if "own" in context.state else None
         clients = clients_of(context.node_config, built.task.n_clients)
-        return Node(built.algorithm, built.task, rounds=built.rounds, clients=clients.tolist(), own=own)
+        how = {"count": context.node_config.get("count"), "measures": bool(context.node_config.get("measures", True))}
+        return Node(built.algorithm, built.task, rounds=built.rounds, clients=clients.tolist(), own=own, **how)
 
     def answer(message: Any, **records: Mapping[str, Any]) -> Any:
         module = flower("app")
@@ -147,7 +150,8 @@ def client_app(build_run: Callable[[Mapping[str, Any]], Built] = built_of) -> An
     @app.evaluate()
     @kept_here
     def evaluate(message: Any, context: Any) -> Any:
-        found = node_of(context).measure(arrays(message.content["message"]))
+        node = node_of(context)
+        found = node.measure(arrays(message.content["message"])) if node.measures else {}
         flat = {f"{name}.loss": result.loss for name, result in found.items()}
         flat |= {f"{name}.accuracy": r.accuracy for name, r in found.items() if r.accuracy is not None}
         return answer(message, measures=flat)
@@ -224,6 +228,7 @@ def strategy(server: Server, *, timeout: float = PATIENCE) -> Any:
 
         def aggregate_evaluate(self, server_round, replies):
             found = {reply.metadata.src_node_id: arrays(content_of(reply)["measures"]) for reply in replies}
+            found = {node: told for node, told in found.items() if told}  # some may tell none
             if found:
                 places = [self.places[node] for node in found]
                 tested, rows = (np.concatenate([place[name] for place in places]) for name in ("tested", "rows"))

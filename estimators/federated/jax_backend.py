@@ -37,6 +37,8 @@ __all__ = ["JaxBackend"]
 
 AHEAD = 8
 """Steps whose noise goes to the device at once."""
+ALIGNED = 64
+"""Bytes to whose multiples XLA wants arrays to be aligned that it does not copy."""
 ROWS = 256
 """Examples that are evaluated together with the same parameters."""
 
@@ -72,6 +74,36 @@ class Training(NamedTuple):
         return sum(part.ndim == 2 for part in self.starts)
 
 
+class Room:
+    """Room for the noise of some steps of some clients, which the CPU's programs read where it lies; accelerators copy it.
+
+    shape : (clients, steps, numbers); reader : what the program that reads it gives, waited for before it is filled.
+    """
+
+    def __init__(self, shape, dtype):
+        size = int(np.prod(shape)) * dtype.itemsize
+        whole = np.zeros(size + ALIGNED, np.uint8)
+        first = -whole.ctypes.data % ALIGNED
+        self.host, self.reader = whole[first : first + size].view(dtype).reshape(shape), None
+        self.numbers = np.empty(shape[1:], np.float32)
+
+    def fill(self, place, noise, client, steps):
+        """Draw the noise of one client."""
+        if self.reader is not None:
+            self.reader.block_until_ready()
+            self.reader = None
+        whole = self.host[place, : len(steps)]
+        exact = whole.dtype == np.float32
+        numbers = noise.draw(client, steps, whole.shape[1], whole if exact else self.numbers[: len(steps)])
+        if not exact:
+            whole[:] = numbers
+
+    @property
+    def device(self):
+        """What a program takes."""
+        return jax.dlpack.from_dlpack(self.host) if jax.default_backend() == "cpu" else self.host.copy()
+
+
 class JaxBackend:
     """Training of networks and of pairs, gradients and evaluation in JAX.
 
@@ -94,9 +126,10 @@ class JaxBackend:
         self.dtype = np.dtype(choice("dtype", dtype, ("float32", "float64")))
         if jax is None:
             raise ImportError("JaxBackend needs JAX: pip install 'borrowed-strength[learn]'")
-        usual = 2**26 if jax.default_backend() == "cpu" else 2**32
+        self.together = jax.default_backend() != "cpu"
+        usual = 2**32 if self.together else 2**26
         self.memory = usual if memory is None else index("memory", memory, 1)
-        fixed = {trained: (0, 1, 2, 3), scored: (0, 1), mean_loss: (0,), gradients_of: (0,)}
+        fixed = {trained: (0, 1, 2, 3, 4), scored: (0, 1), mean_loss: (0,), gradients_of: (0,)}
         self._programs = {function: jax.jit(function, static_argnums=first) for function, first in fixed.items()}
 
     def _run(self, function, *arguments):
@@ -151,7 +184,8 @@ class JaxBackend:
         how = local_training(model, starts, data, schedule, learning_rate=learning_rate, pull=pull, clip=clip, noise=noise)
         scale = how.multiplier * np.where(how.multiplier > 0, how.clip, 0)
         settings = how.rate, how.lam, how.anchors, how.clip, scale
-        work = Training(one_step, clip is not None, (how.starts,), settings, noise, scale != 0, model.n_parameters)
+        form = clip is not None, bool(how.lam.any())
+        work = Training(one_step, form, (how.starts,), settings, noise, scale != 0, model.n_parameters)
         return self._train(model, work, data, schedule)[0]
 
     def local_pairs(
@@ -205,25 +239,28 @@ class JaxBackend:
             filled(rows[:, :, :batch], *shape, bucket(batch), dtype=np.int32),
             filled(weights[:, :, :batch], *shape, bucket(batch)),
             filled(schedule.divisors[chunk, :last], *shape, value=1),
-            filled(np.arange(last) < steps[:, None], *shape, dtype=bool),
+            filled(steps, width, dtype=np.int32),
         ]
-        batches = [np.moveaxis(part, 1, 0) for part in batches]
         starts, settings = (
             tuple(filled(part[chunk], width, *part.shape[1:], value=1) for part in parts)
             for parts in (work.starts, work.settings)
         )
-        state = starts, np.full(width, -1)
+        state = starts, np.full(width, -1, np.int32)
         noisy = bool(work.noisy[chunk].any())
         ahead = AHEAD if noisy else bucket(last)
-        normals = np.zeros((ahead, width, work.numbers) if noisy else (1, 1, 1), self.dtype)
-        for first in range(0, last, ahead):
+        rooms = [Room((width, ahead, work.numbers), self.dtype) for _ in range(2)] if noisy else []
+        normals, who = np.zeros((width, 1, 1), self.dtype), np.flatnonzero(work.noisy[chunk])
+        for number, first in enumerate(range(0, last, ahead)):
             stop = min(first + ahead, last)
             if noisy:
-                normals = normals.copy()  # the device may still read the last one
-                for i in np.flatnonzero(work.noisy[chunk]):
-                    normals[: stop - first, i] = work.noise.draw(clients[i], range(first, stop), work.numbers)
+                room = rooms[number % 2]
+                for i in who:
+                    room.fill(i, work.noise, int(clients[i]), range(first, stop))
+                normals = room.device
             arguments = data.x, data.y, batches, settings, normals, first, stop
-            state = self._run(trained, work.step, model, work.form, noisy, state, *arguments)
+            state = self._run(trained, work.step, model, work.form, noisy, self.together, state, *arguments)
+            if noisy:
+                rooms[number % 2].reader = state[1]
         ends, failed = state
         return [np.asarray(part)[: len(chunk)] for part in ends], np.asarray(failed)[: len(chunk)]
 

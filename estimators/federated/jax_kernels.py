@@ -41,6 +41,16 @@ def pooled(layer: Any, values: Any) -> Any:
     return whole.reshape(n, rows, layer.pool, columns, layer.pool, channels).max(axis=(2, 4))
 
 
+def pieces_of(model: Any, parameters: Any) -> list[tuple[Any, Any]]:
+    """Weights (inputs, outputs) and intercepts (outputs,) of each layer of parameters (P,): a step changes them in place."""
+    return [(layer[:-1], layer[-1]) for layer in model.layers(parameters)]
+
+
+def joined(pieces: Any) -> Any:
+    """Vector (P,) of the pieces of all layers."""
+    return jnp.concatenate([part.ravel() for layer in pieces for part in layer])
+
+
 def taps_of(model: Any, n: Any, dtype: Any) -> Any:
     """Zeros (n, positions, outputs) of each layer, to be added to its outputs: slopes by them are slopes by the outputs."""
     positions = [prod(c.positions(i)) for c, i in zip(model.convolutions, model.images[:-1], strict=True)]
@@ -48,20 +58,20 @@ def taps_of(model: Any, n: Any, dtype: Any) -> Any:
     return [jnp.zeros((n, p, outputs), dtype) for p, (_, outputs) in zip(positions, model.shapes, strict=True)]
 
 
-def forward(model: Any, parameters: Any, x: Any, taps: Any) -> tuple[Any, list[Any]]:
+def forward(model: Any, pieces: Any, x: Any, taps: Any) -> tuple[Any, list[Any]]:
     """Scores (n, scores) of examples x (n, features), and what each layer takes, (n, positions, inputs)."""
-    taken, layers = [], zip(model.layers(parameters), taps, strict=True)
+    taken, layers = [], zip(pieces, taps, strict=True)
 
     def affine(values):
-        layer, tap = next(layers)
+        (weights, intercepts), tap = next(layers)
         taken.append(values)
-        return values @ layer[:-1] + layer[-1] + tap
+        return values @ weights + intercepts + tap
 
     if model.convolutions:
         x = x.reshape(len(x), *model.image)
     for layer in model.convolutions:
         values = jax.nn.relu(affine(patches_of(layer, x)))
-        x = pooled(layer, values.reshape(len(x), *layer.positions(x.shape[1:]), -1))
+        x = pooled(layer, values.reshape(len(x), *layer.positions(x.shape[1:]), values.shape[-1]))
     values = affine(x.reshape(len(x), 1, -1))
     for _ in model.sizes[2:]:
         values = affine(jax.nn.relu(values))
@@ -82,20 +92,21 @@ def losses_of(model: Any, scores: Any, y: Any) -> Any:
     return jnp.maximum(0, -margin) + jnp.log1p(jnp.exp(-size))
 
 
-def slopes_of(model: Any, parameters: Any, x: Any, y: Any) -> list[tuple[Any, Any]]:
-    """For each layer what it takes, (n, positions, inputs), and the slopes of each example's loss by its outputs."""
+def slopes_of(model: Any, pieces: Any, x: Any, y: Any) -> tuple[list[tuple[Any, Any]], Any]:
+    """For each layer what it takes, (n, positions, inputs), and the slopes of each example's loss by its outputs; scores."""
 
     def total(taps):
-        scores, taken = forward(model, parameters, x, taps)
-        return losses_of(model, scores, y).sum(), taken
+        scores, taken = forward(model, pieces, x, taps)
+        return losses_of(model, scores, y).sum(), (taken, scores)
 
-    slopes, taken = jax.grad(total, has_aux=True)(taps_of(model, len(x), x.dtype))
-    return list(zip(taken, slopes, strict=True))
+    slopes, (taken, scores) = jax.grad(total, has_aux=True)(taps_of(model, len(x), x.dtype))
+    return list(zip(taken, slopes, strict=True)), scores
 
 
-def summed(taken: Any, slopes: Any) -> Any:
-    """Gradient by one layer, summed over examples, as a vector."""
-    return jnp.concatenate([jnp.einsum("npi,npo->io", taken, slopes).ravel(), slopes.sum(axis=(0, 1))])
+def summed(taken: Any, slopes: Any) -> tuple[Any, Any]:
+    """Gradient by one layer's pieces, summed over examples."""
+    taken, flat = taken.reshape(-1, taken.shape[-1]), slopes.reshape(-1, slopes.shape[-1])
+    return taken.T @ flat, flat.sum(axis=0)
 
 
 def by_example(taken: Any, slopes: Any) -> Any:
@@ -105,21 +116,30 @@ def by_example(taken: Any, slopes: Any) -> Any:
         return norms, lambda weights: summed(taken, slopes * weights[:, None, None])
     matrices, intercepts = jnp.einsum("npi,npo->nio", taken, slopes), slopes.sum(axis=1)
     norms = (matrices**2).sum(axis=(1, 2)) + (intercepts**2).sum(axis=1)
-    return norms, lambda weights: jnp.concatenate([(weights @ matrices.reshape(len(weights), -1)), weights @ intercepts])
+    return norms, lambda weights: (jnp.einsum("n,nio->io", weights, matrices), weights @ intercepts)
 
 
-def one_step(model: Any, clipped: Any, state: Any, x: Any, y: Any, batch: Any, how: Any, normals: Any) -> tuple[Any]:
-    """Parameters of one client after one step; see ``backend`` for the formula."""
-    (w,), (rows, weights, divisor) = state, batch
+def one_step(model: Any, form: Any, state: Any, x: Any, y: Any, batch: Any, how: Any, normals: Any) -> tuple[Any, Any]:
+    """Pieces of one client's network after one step, and whether its scores are finite; see ``backend`` for the formula.
+
+    form says whether gradients are clipped, and whether something pulls.
+    """
+    (w,), (rows, weights, divisor), (clipped, pulled) = state, batch, form
     rate, lam, anchor, clip, scale = how
-    pairs = slopes_of(model, w, x[rows], y[rows])
+    pairs, scores = slopes_of(model, w, x[rows], y[rows])
+    finite = jnp.isfinite(jnp.where(weights[:, None] > 0, scores, 0)).all()
     if clipped:
         norms, sums = zip(*(by_example(*pair) for pair in pairs), strict=True)
         weights = weights * jnp.minimum(1, clip / jnp.maximum(jnp.sqrt(sum(norms)), TINY))
-        total = jnp.concatenate([weighted(weights) for weighted in sums])
+        total = [weighted(weights) for weighted in sums]
     else:
-        total = jnp.concatenate([summed(a, slopes * weights[:, None, None]) for a, slopes in pairs])
-    return (w - rate * ((total + scale * normals) / divisor + lam * (w - anchor)),)
+        total = [summed(taken, slopes * weights[:, None, None]) for taken, slopes in pairs]
+    if normals is not None:
+        total = jax.tree.map(lambda part, noise: part + scale * noise, total, pieces_of(model, normals))
+    total = jax.tree.map(lambda part: part / divisor, total)
+    if pulled:
+        total = jax.tree.map(lambda part, own, other: part + lam * (own - other), total, w, pieces_of(model, anchor))
+    return (jax.tree.map(lambda own, part: own - rate * part, w, total),), finite
 
 
 def trained(
@@ -127,6 +147,7 @@ def trained(
     model: Any,
     form: Any,
     noisy: Any,
+    together: Any,
     state: Any,
     x: Any,
     y: Any,
@@ -138,47 +159,55 @@ def trained(
 ) -> Any:
     """State of C clients after the steps first .. stop - 1: what they train, and the first step that left it not finite.
 
+    Vectors of parameters are cut into pieces before the first step and joined after the last, so that no step copies them.
+    On a CPU, where one client's layers are work enough and stay in its caches, clients follow each other; an accelerator
+    takes all `together`.
+
     Parameters
     ----------
     step, form : a function of one client like `one_step`, and what it is compiled for besides the model.
-    state : tuple of arrays (C, ...), which `step` takes and returns, and array (C,) of whole numbers, -1 so far.
-    batches : arrays (S, C, ...): rows, weights, divisors, and whether a client takes the step at all.
-    how : arrays (C, ...) of settings; normals : array (T, C, numbers) for the steps from `first` on, used if `noisy`.
+    state : tuple of arrays (C, ...), which `step` takes and returns, those (C, P) in pieces, and array (C,) of whole
+        numbers, -1 so far.
+    batches : arrays (C, S, ...): rows, weights, divisors; and array (C,), how many of the steps each client takes.
+    how : arrays (C, ...) of settings; normals : array (C, T, numbers) for the steps from `first` on, used if `noisy`.
     """
 
-    def one(parts, batch, how, normals):
-        *batch, taken = batch
-        moved = step(model, form, parts, x, y, batch, how, normals)
-        parts = tuple(jnp.where(taken, new, old) for new, old in zip(moved, parts, strict=True))
-        return parts, jnp.stack([jnp.isfinite(part).all() for part in parts]).all()
+    def one(client):
+        place, (parts, failed), (*batches, steps), how = client
+        last = jnp.minimum(stop, steps)
 
-    each = jax.vmap(one)
+        def advance(number, state):
+            parts, failed = state
+            noise = normals[place, number - first] if noisy else None
+            parts, finite = step(model, form, parts, x, y, [part[number] for part in batches], how, noise)
+            return parts, jnp.where((failed < 0) & ~finite, number, failed)
 
-    def advance(number, state):
-        parts, failed = state
-        batch = [part[number] for part in batches]
-        noise = normals[number - first] if noisy else jnp.zeros((len(failed), 1), x.dtype)
-        parts, finite = each(parts, batch, how, noise)
-        return parts, jnp.where((failed < 0) & ~finite, number, failed)
+        cut = tuple(pieces_of(model, part) if part.ndim else part for part in parts)
+        cut, failed = jax.lax.fori_loop(first, last, advance, (cut, failed))
+        parts = tuple(joined(new) if old.ndim else new for new, old in zip(cut, parts, strict=True))
+        whole = jnp.stack([jnp.isfinite(part).all() for part in parts]).all()
+        return parts, jnp.where((failed < 0) & (last > first) & ~whole, last - 1, failed)
 
-    return jax.lax.fori_loop(first, stop, advance, state)
+    clients = jnp.arange(len(normals)), state, batches, how
+    return jax.vmap(one)(clients) if together else jax.lax.map(one, clients)
 
 
 def scored(model: Any, each: Any, parameters: Any, x: Any, rows: Any) -> Any:
     """Scores (U, R, n_scores) of rows (U, R), each U with parameters of its own if `each`."""
 
     def one(w, rows):
-        return forward(model, w, x[rows], taps_of(model, len(rows), x.dtype))[0]
+        return forward(model, pieces_of(model, w), x[rows], taps_of(model, len(rows), x.dtype))[0]
 
     return jax.vmap(one, (0 if each else None, 0))(parameters, rows)
 
 
 def mean_loss(model: Any, parameters: Any, x: Any, y: Any) -> Any:
     """Mean loss of examples."""
-    return losses_of(model, forward(model, parameters, x, taps_of(model, len(x), x.dtype))[0], y).mean()
+    scores, _ = forward(model, pieces_of(model, parameters), x, taps_of(model, len(x), x.dtype))
+    return losses_of(model, scores, y).mean()
 
 
 def gradients_of(model: Any, parameters: Any, x: Any, y: Any) -> Any:
     """Gradient (n, P) of each example's loss."""
-    pairs = slopes_of(model, parameters, x, y)
-    return jax.vmap(lambda pairs: jnp.concatenate([summed(a[None], d[None]) for a, d in pairs]))(pairs)
+    pairs, _ = slopes_of(model, pieces_of(model, parameters), x, y)
+    return jax.vmap(lambda pairs: joined([summed(a[None], d[None]) for a, d in pairs]))(pairs)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from estimators.federated.jax_kernels import TINY, forward, jax, jnp, losses_of, summed, taps_of
+from estimators.federated.jax_kernels import TINY, forward, jax, jnp, losses_of, pieces_of, summed, taps_of
 
 
 def log_shares(model: Any, scores: Any) -> Any:
@@ -26,7 +26,7 @@ def divergence(log_p: Any, log_q: Any) -> Any:
 
 
 def pair_step(model: Any, form: Any, state: Any, x: Any, y: Any, batch: Any, how: Any, normals: Any) -> Any:
-    """Theta, mu and psi of one client after one step; see ``pairs`` for the formulas.
+    """Pieces of theta and mu, and psi, of one client after one step, and whether psi is finite; see ``pairs``.
 
     form says whether the divergence is mutual, whether mu and psi are clipped as one, whether either moves, and whether psi
     does; normals (P + 1,) are multiplied by two scales.
@@ -49,7 +49,7 @@ def pair_step(model: Any, form: Any, state: Any, x: Any, y: Any, batch: Any, how
                 return parts[0] * mean(losses_of(model, scores, y)) + parts[1] * mean(each) / (2 * psi)
 
             (slopes,) = back(jax.grad(objective)(scores))
-            return jnp.concatenate([summed(a, d) for a, d in zip(taken, slopes, strict=True)])
+            return [summed(a, d) for a, d in zip(taken, slopes, strict=True)]
 
         return log_shares(model, scores), gradient
 
@@ -59,15 +59,22 @@ def pair_step(model: Any, form: Any, state: Any, x: Any, y: Any, batch: Any, how
 
     log_q, gradient_of_mu = network(mu)
     _, gradient_of_theta = network(theta)
-    theta = theta - rates[0] * gradient_of_theta(own, lambda log_p: divergence(log_q, log_p))
+    moved = gradient_of_theta(own, lambda log_p: divergence(log_q, log_p))
+    theta = jax.tree.map(lambda part, slope: part - rates[0] * slope, theta, moved)
+    finite = jnp.stack([jnp.isfinite(log_q).all(), jnp.isfinite(psi)]).all()
     if not copied:
-        return theta, mu, psi
+        return (theta, mu, psi), finite
     log_p, _ = network(theta)
     h = gradient_of_mu(common, lambda log_q: divergence(log_p, log_q) if mutual else divergence(log_q, log_p))
     k = slope(log_q) if joint else 0.0
-    kept = jnp.minimum(1, clips[0] / jnp.maximum(jnp.sqrt((h**2).sum() + k**2), TINY))
-    mu = mu - rates[1] * (kept * h + scales[0] * normals[: len(mu)])
+    norm = jnp.sqrt(sum((part**2).sum() for part in jax.tree.leaves(h)) + k**2)
+    kept = jnp.minimum(1, clips[0] / jnp.maximum(norm, TINY))
+    h = jax.tree.map(lambda part: kept * part, h)
+    if normals is not None:
+        h = jax.tree.map(lambda part, noise: part + scales[0] * noise, h, pieces_of(model, normals[:-1]))
+    mu = jax.tree.map(lambda part, slope: part - rates[1] * slope, mu, h)
     if learned:
         k = kept * k if joint else jnp.clip(slope(network(mu)[0]), -clips[1], clips[1])
-        psi = jnp.maximum(floor, psi - rates[2] * (k + scales[1] * normals[-1]))
-    return theta, mu, psi
+        k = k if normals is None else k + scales[1] * normals[-1]
+        psi = jnp.maximum(floor, psi - rates[2] * k)
+    return (theta, mu, psi), finite

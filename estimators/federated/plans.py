@@ -4,7 +4,9 @@ A `PrivacyPlan` says what is released, in which rounds, how often in each, and h
 Noise is calibrated for the numbers of the plan and guarantees are computed from them; a `Meter` counts the releases that a
 round really makes, where they are made (``task``), and refuses the first one that the plan does not have: before it is made.
 
-The count does not confine: what uses clients' data without a release is named in the plan's text as not covered.
+The count does not confine: what uses clients' data without a release is named in the plan's text as not covered. Measures
+of models (accuracy and loss, on training or test rows) are no releases of a plan: they leave exactly, nothing counts them,
+and no guarantee covers them.
 
 Belongs here: the declaration, the count, `PlanBroken`.  Does not belong here: noise for given numbers (``privacy``,
 ``row_accounting``), the releases themselves (``task``), which algorithm releases what (``algorithms``).

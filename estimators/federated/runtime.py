@@ -6,8 +6,10 @@ Whoever carries the messages (``flower``, or a loop in one process) needs dicts 
 
 Both places count the releases of each round against the privacy plan: a node those of its clients, the server the noise
 that it adds.  That shows mistakes; it does not protect from a server that wants to know.  The server has the seed and with
-it the noise of every client (``accounting.budget.SIMULATED``), a node does not count how often a round is asked for, and
-measures on test rows leave it without noise: of clients' own models too.
+it the noise of every client (``accounting.budget.SIMULATED``).  Where a plan is in force, a node answers each of its rounds
+once (``asked``), also after a restart if it has a file for that count.  Measures leave exactly and are not counted by any
+plan or guarantee, those of clients' own models and test rows too: they are for experiments, and a node that must keep its
+promise to people is made with ``measures=False``, which refuses them.
 
 Belongs here: the two places.  Does not belong here: transport (``flower``), rounds of a simulation (``algorithms.parts``).
 """
@@ -16,12 +18,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from estimators.federated.algorithms.parts import Parts, whole
+from estimators.federated.asked import Asked, of_plan
 from estimators.federated.backend import ClientArrays, Evaluation
+from estimators.federated.plans import PlanBroken
 from estimators.federated.predictions import Mixture, evaluate_mixture
 from estimators.federated.task import summaries
 from estimators.numerics.validation import index
@@ -71,11 +76,20 @@ class Node:
     algorithm : algorithm made of ``algorithms.parts``; task : Task, of which only the rows of `clients` are read.
     rounds : whole number >= 1; clients : positions, increasing.
     own : what the clients kept after an earlier round, rows in the order of `clients`; None: they begin.
+    count : file in which the node keeps what it answered under its privacy plan, over restarts; None: it counts while it
+        lives.
+    measures : whether it tells measures on rows, which no plan counts.
+
+    Raises
+    ------
+    PlanBroken
+        If a client is asked again for a round, or `count` is of another plan.
     """
 
     def __init__(
-        self, algorithm: Any, task: Task, *, rounds: int, clients: Sequence[int], own: Mapping[str, Any] | None = None
-    ) -> None:
+        self, algorithm: Any, task: Task, *, rounds: int, clients: Sequence[int], own: Mapping[str, Any] | None = None,
+        count: str | Path | None = None, measures: bool = True,
+    ) -> None:  # fmt: skip
         self.algorithm, self.clients = parts_of(algorithm), np.unique(np.asarray(clients, dtype=np.int64))
         if (
             len(self.clients) != len(clients)
@@ -86,6 +100,10 @@ class Node:
         rounds = index("rounds", rounds, 1, 10**7)
         self.meter = algorithm.privacy_plan(task.terms, rounds=rounds).meter(task.terms)
         self.task = own_rows(task, self.clients).metered(self.meter)
+        self.asked, self.measures = None, measures
+        if self.meter is not None:
+            plan = of_plan(algorithm, task.terms, rounds, self.meter.noise)
+            self.asked = Asked(self.clients, rounds=rounds, plan=plan, path=count)
         if own is None:
             start = algorithm.start(task.terms, rounds=rounds)
             own = {name: np.array(value[self.clients]) for name, value in start.items() if name in algorithm.own}
@@ -93,7 +111,10 @@ class Node:
 
     def update(self, order: Order) -> Arrays:
         """Do what the server asks; the reply has a row for each client that it calls."""
-        if self.meter is not None:
+        alone = type(self.algorithm).client_alone is not Parts.client_alone
+        if self.meter is not None and self.asked is not None:
+            who = [order.called, order.others] if alone else [order.called]
+            self.asked.enter(np.concatenate(who).astype(np.int64), int(order.t))
             self.meter.begin(order.t)
         reply: Arrays = {}
         kept = []
@@ -103,7 +124,7 @@ class Node:
             )
             whole(order.called, reply, order.t)
             kept.append((order.called, mine))
-        if len(order.others) and type(self.algorithm).client_alone is not Parts.client_alone:
+        if len(order.others) and alone:
             mine = self.algorithm.client_alone(self.task, order.others, self.rows_of(order.others), order.t)
             kept.append((order.others, mine))
         if self.meter is not None:
@@ -123,8 +144,12 @@ class Node:
     def measure(self, message: Mapping[str, Any]) -> dict[str, Evaluation]:
         """Measures of the shared and of the clients' own models on the test rows of the node's clients that have any.
 
-        They are exact, for experiments: no privacy plan counts them.
+        They are exact, for experiments: no privacy plan counts them and no guarantee covers them.
+
+        Raises PlanBroken from a node without measures.
         """
+        if not self.measures:
+            raise PlanBroken("this node tells no measures: they would leave exactly, and no privacy plan counts them")
         task = self.task.bare
         here = np.flatnonzero(np.isin(task.tested, self.clients))
         if task.test is None or len(here) == 0:

@@ -245,12 +245,18 @@ class GaussianNoise:
         object.__setattr__(self, "multiplier", nonnegative("multiplier", self.multiplier))
 
     @typed
-    def draw(self, client: int, steps: Iterable[int], size: int) -> np.ndarray:
-        """Standard normal numbers (steps, size) of float32, one row for each of the range `steps` of one client."""
+    def draw(self, client: int, steps: Iterable[int], size: int, out: np.ndarray | None = None) -> np.ndarray:
+        """Standard normal numbers (steps, size) of float32, one row for each of the range `steps` of one client.
+
+        They are written to `out` of that shape and type, if it is given.
+        """
         from estimators.federated import noise_kernels
 
         key = sequence(self.seed, NOISE, self.round, client).generate_state(4, np.uint64)
         steps = np.array([index("steps", step, 0, 2**32 - 1) for step in steps], np.int64)
-        numbers = np.empty((len(steps), index("size", size, 0)), np.float32)
+        shape = len(steps), index("size", size, 0)
+        numbers = np.empty(shape, np.float32) if out is None else out
+        if numbers.shape != shape or numbers.dtype != np.float32:
+            raise ValueError(f"out must be an array of float32 of shape {shape}, got {numbers.dtype} of {numbers.shape}")
         noise_kernels.normals(key, steps, numbers)
         return numbers

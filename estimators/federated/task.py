@@ -26,6 +26,7 @@ from estimators.federated.backend import Evaluation
 from estimators.federated.data import Federation
 from estimators.federated.kinds import typed
 from estimators.federated.numpy_backend import NumpyBackend
+from estimators.federated.own_rows import Shards
 from estimators.federated.predictions import Mixture, evaluate_mixture
 from estimators.federated.schedule import GaussianNoise, stream
 from estimators.numerics import validation
@@ -359,6 +360,11 @@ class Task(Terms):
         if isinstance(parameters, Mixture):
             own = parameters.take(self.tested) if where == "test" else parameters
             return evaluate_mixture(self.backend, self.model, own, data)
+        if isinstance(parameters, Shards):
+            clients = self.tested if where == "test" else np.arange(self.n_clients)
+            parts = [self.backend.evaluate(self.model, own, data.take(at)) for at, own in parameters.of(clients)]
+            loss, right = zip(*parts, strict=True)
+            return Evaluation(np.concatenate(loss), None if right[0] is None else np.concatenate(right))
         if where == "test" and np.ndim(parameters) == 2 and len(parameters) == self.n_clients:
             parameters = parameters[self.tested]
         return self.backend.evaluate(self.model, parameters, data)

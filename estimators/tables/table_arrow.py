@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from io import BytesIO
 from os import PathLike
 from typing import Any
 
@@ -73,15 +74,16 @@ def read_csv(
 
 
 class ParquetTable(Table):
-    """A Parquet file, read by pyarrow, which is an optional dependency."""
+    """A Parquet file, read by pyarrow, which is an optional dependency; or the bytes `content` that a file had."""
 
-    def __init__(self, path: str | PathLike[str]) -> None:
+    def __init__(self, path: str | PathLike[str], content: bytes | None = None) -> None:
         parquet = arrow().parquet
         self.name, self.head = str(path), str(path)
-        with open(path, "rb"):  # the usual error if there is no such file
-            pass
+        if content is None:
+            with open(path, "rb"):  # the usual error if there is no such file
+                pass
         try:
-            self.file = parquet.ParquetFile(path)
+            self.file = parquet.ParquetFile(path if content is None else BytesIO(content))
         except (OSError, ValueError) as error:
             raise self.invalid(error) from None
         self.columns = {name.strip().lower(): name for name in self.file.schema_arrow.names}

@@ -63,16 +63,21 @@ def open_table(source: str | PathLike[str] | Iterable[str]) -> Table:
     if may_have_no_end(path):
         raise ValueError(f"{path} is a device, which may have no end; give a file or a pipe")
     if path.suffix.lower() in (".parquet", ".pq"):
-        try:
-            return table_arrow.ParquetTable(path)
-        except ImportError:
-            raise ValueError(
-                f"{path} is Parquet, which needs pyarrow: pip install 'borrowed-strength[parquet]', or save it as CSV"
-            ) from None
+        return open_parquet(path)
     if path.exists() and not (path.is_file() or path.is_dir()):  # a pipe can be read only once
         with open(path, encoding="utf-8-sig", newline="") as pipe, utf8_only(str(source)):
             return CsvTable(list(pipe), str(source))
     return CsvTable(path, str(source))
+
+
+def open_parquet(path: str | PathLike[str], content: bytes | None = None) -> table_arrow.ParquetTable:
+    """Return the Parquet table in a file, or in the bytes that were read from it, which then is not opened again."""
+    try:
+        return table_arrow.ParquetTable(path, content)
+    except ImportError:
+        raise ValueError(
+            f"{path} is Parquet, which needs pyarrow: pip install 'borrowed-strength[parquet]', or save it as CSV"
+        ) from None
 
 
 class CsvTable(Table):

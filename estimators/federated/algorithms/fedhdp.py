@@ -16,6 +16,7 @@ from estimators.accounting.accountants import ACCOUNTANTS
 from estimators.federated.algorithms.basic import Descent
 from estimators.federated.algorithms.parts import State
 from estimators.federated.kinds import typed
+from estimators.federated.own_rows import rows_of
 from estimators.federated.plans import PrivacyPlan, Release
 from estimators.federated.privacy import client_guarantee, update_multiplier
 from estimators.federated.task import weighted_sum
@@ -130,7 +131,7 @@ class ClippedAverage(Descent):
         state = {"shared": np.asarray(task.initial(), dtype=float), "clip": np.array(float(self.clip))}
         self.privacy_plan(task, rounds=rounds)  # refuses levels and noise that cannot be, before any round
         if self.lam is not None:
-            state["personal"] = np.zeros((task.n_clients, task.model.n_parameters), np.float32)
+            state["personal"] = rows_of(np.zeros(task.model.n_parameters, np.float32), task.n_clients)
             state["begun"] = np.zeros(task.n_clients, bool)
         return state
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.federated.kinds import typed
+from estimators.federated.own_rows import OwnRows, Shards
 from estimators.federated.plans import PrivacyPlan
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class Parts:
     def client_part(self, state: Mapping[str, Any], clients: np.ndarray) -> State:
         """The rows of a state that some clients keep."""
         mine = {name: state[name] for name in self.own if name in state}
-        whole = all(len(clients) == len(value) for value in mine.values())
+        whole = all(len(clients) == len(value) and not isinstance(value, OwnRows) for value in mine.values())
         return mine if whole else {name: value[clients] for name, value in mine.items()}
 
     @typed
@@ -130,7 +131,7 @@ class Parts:
         state |= changed
         for positions, mine in kept:
             for name, rows in mine.items():
-                if len(positions) == task.n_clients:
+                if len(positions) == task.n_clients and not isinstance(state[name], OwnRows):
                     state[name] = rows
                 else:
                     state[name][positions] = rows
@@ -138,11 +139,18 @@ class Parts:
 
     @typed
     def models(self, task: Task, state: dict[str, Any]) -> State:
-        """Learned parameters: "shared" (P,), "personal" (K, P) or a `Mixture`, either or both."""
+        """Learned parameters: "shared" (P,), "personal" (K, P), `Shards` of them or a `Mixture`, either or both."""
         everyone = np.arange(task.n_clients)
         message = self.message(task.terms, self.server_part(state), everyone)
-        personal = self.personalise(task, everyone, message, self.client_part(state, everyone))
         found = {name: message[name] for name in ("shared",) if name in message}
+        kept = [state[name] for name in self.own if isinstance(state.get(name), OwnRows)]
+        if kept and not self.addressed:
+
+            def some(clients):
+                return self.personalise(task, clients, message, self.client_part(state, clients))
+
+            return {**found, "personal": Shards(some, kept[0].shape)}
+        personal = self.personalise(task, everyone, message, self.client_part(state, everyone))
         return found if personal is None else {**found, "personal": personal}
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from estimators.federated.algorithms.basic import WEIGHTS, Descent, averaging
 from estimators.federated.algorithms.parts import State
 from estimators.federated.kinds import typed
+from estimators.federated.own_rows import rows_of
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import choice, index, nonnegative, positive
 
@@ -70,7 +71,7 @@ class PFedMe(Descent):
     def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Shared parameters and every client's own, all the same first ones."""
         first = np.asarray(task.initial(), dtype=float)
-        return {"shared": first, "personal": np.tile(first.astype(task.backend.dtype), (task.n_clients, 1))}
+        return {"shared": first, "personal": rows_of(first.astype(task.backend.dtype), task.n_clients)}
 
     @typed
     def called(self, task: Terms, t: int) -> np.ndarray:

@@ -19,8 +19,7 @@ from estimators.federated.data.loaders import silos
 from estimators.federated.kinds import typed
 from estimators.numerics.validation import index, shown
 from estimators.tables.client_table import by_client
-from estimators.tables.table_arrow import ParquetTable
-from estimators.tables.table_file import CsvTable, open_table
+from estimators.tables.table_file import CsvTable, open_parquet
 
 __all__ = ["table"]
 
@@ -90,8 +89,7 @@ def table(
 def columns(path: Path, content: bytes, response: str, client: str | None, features: Sequence[str] | None) -> Any:
     """Names, codes (n,), features (n, d) and responses (n,) of a table of columns."""
     if path.suffix.lower() in (".parquet", ".pq"):
-        opened = open_table(path)
-        assert isinstance(opened, ParquetTable)
+        opened = open_parquet(path, content)
     else:
         try:
             opened = CsvTable(content.decode("utf-8-sig").splitlines(keepends=True), str(path))

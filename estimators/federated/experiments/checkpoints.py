@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from estimators.federated.kinds import typed
+from estimators.federated.own_rows import OwnRows
 from estimators.system import files
 from estimators.system.untrusted import read_arrays, read_json
 
@@ -33,6 +34,7 @@ TWO = 1 << 26
 RATE = 2e6
 """Bytes that are written in a second at most, on average."""
 RECORD, DIGEST = "__record__", "__sha256__"
+ROWS = ("__clients__", "__first__", "__who__", "__rows__")
 
 
 class Damaged(ValueError):
@@ -76,16 +78,24 @@ def rest(state: Mapping[str, Any]) -> float:
     >>> rest({"personal": np.zeros((1000, 1000), np.float32)})
     2.0
     """
-    return sum(np.asarray(value).nbytes for value in state.values()) / RATE
+    return sum(value.nbytes if isinstance(value, OwnRows) else np.asarray(value).nbytes for value in state.values()) / RATE
 
 
 def save(folder: Path, state: dict[str, Any], record: Mapping[str, Any]) -> None:
     """Store a state and a record (what JSON can hold) as the newest checkpoint of a folder, keeping the one before if both
     are small."""
-    arrays = {name: np.asarray(value) for name, value in state.items()}
+    arrays = {}
+    for name, value in state.items():
+        if isinstance(value, OwnRows):  # those alone that were written
+            kept = (np.array(len(value)), value.first, value.written, value[value.written])
+            arrays |= {f"{name}{part}": array for part, array in zip(ROWS, kept, strict=True)}
+        else:
+            arrays[name] = np.asarray(value)
     for name, array in arrays.items():
         if array.dtype.hasobject:
-            raise ValueError(f"state {name!r} must be an array of numbers, to be stored; got {type(state[name]).__name__}")
+            raise ValueError(
+                f"state {name!r} must be an array of numbers, to be stored; got {type(state.get(name)).__name__}"
+            )
     arrays[RECORD] = np.frombuffer(json.dumps(record).encode(), dtype=np.uint8)
     arrays[DIGEST] = np.frombuffer(digest(arrays).encode(), dtype=np.uint8)
     stream = io.BytesIO()
@@ -134,7 +144,12 @@ def read(path: Path) -> tuple[dict[str, np.ndarray | np.ndarray], Any]:
         if isinstance(error, Damaged):
             raise
         raise Damaged(f"{path} is damaged or half written") from None
-    return {name: array[()] if array.ndim == 0 else array for name, array in arrays.items()}, record
+    kept = {}
+    for name in [name.removesuffix(ROWS[0]) for name in arrays if name.endswith(ROWS[0])]:
+        clients, first, who, rows = (arrays.pop(f"{name}{part}") for part in ROWS)
+        kept[name] = OwnRows(first, int(clients))
+        kept[name][who] = rows
+    return {**{name: array[()] if array.ndim == 0 else array for name, array in arrays.items()}, **kept}, record
 
 
 def remove(folder: Path) -> None:

@@ -3,11 +3,12 @@
 import argparse
 import json
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from estimators.federated.data import Examples, table
+from estimators.federated.data import Examples, files, table
 from estimators.federated.experiments import building
 from estimators.federated.experiments.experiment import read
 from estimators.system import outside
@@ -213,3 +214,20 @@ def test_a_table_without_numbers_names_its_cell(beside):
     (beside / "my.csv").write_bytes(b"client,x,y\na,\xff,2\n")
     with pytest.raises(ValueError, match="no text in UTF-8"):
         table(beside / "my.csv")
+
+
+def test_a_parquet_file_is_read_once(tmp_path, monkeypatch):
+    """What is parsed is what was hashed, also of a file that changes in between."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    path, other = tmp_path / "own.parquet", tmp_path / "other.parquet"
+    for file, value in ((path, 1.0), (other, 2.0)):
+        parquet.write_table(pyarrow.table({"a": [value] * 4, "y": [0.5] * 4}), file)
+    read = files.Reader.read
+
+    def changing(self, name, part=None):
+        content = read(self, name, part)
+        Path(name).write_bytes(other.read_bytes())
+        return content
+
+    monkeypatch.setattr(files.Reader, "read", changing)
+    assert table(path, client=None).x.tolist() == [[1.0]] * 4

@@ -1,0 +1,267 @@
+"""One table of processor seconds: a round of local training here, in plain JAX, PyTorch, Opacus, and SGEMM alone.
+
+``python -m tests.bench.federated_speed [--clients 100] [--model network|cnn] [--ways numba jax ...]`` measures every way
+whose package is installed, in one process, taking turns; the least of REPEATS counts, in seconds of processors, which other
+programs on the machine change less than the clock's.  "plain" is without clipping, "clipped" with each example's gradient at
+norm 1, "private" with the noise of DP-SGD as well.  All ways get the same batches; a first round is not timed: it compiles.
+The others' noise is their own library's.  SGEMM is NumPy's products of the matrices of each step, without all else.
+
+Belongs here: the round in other people's words, as fast as they document it.  Does not belong here: assertions on speed.
+"""
+
+# pyright: reportMissingImports=false
+
+import argparse
+import importlib.util
+from time import process_time
+
+import numpy as np
+
+STEPS, BATCH, ROWS, RATE, REPEATS = 50, 10, 600, 0.1, 3
+KINDS = ("plain", "clipped", "private")
+
+
+class Round:
+    """What every way computes."""
+
+    def __init__(self, clients, model):
+        rng = np.random.default_rng(0)
+        self.C, self.cnn = clients, model == "cnn"
+        self.x = rng.random((clients, ROWS, 784), np.float32)
+        self.y = rng.integers(0, 10, (clients, ROWS))
+        self.rows = rng.integers(0, ROWS, (clients, STEPS, BATCH))
+
+
+def ours(round, name):
+    from estimators.federated.jax_backend import JaxBackend
+    from estimators.federated.models import convolutional_network, neural_network
+    from estimators.federated.numpy_backend import NumpyBackend
+    from estimators.federated.schedule import GaussianNoise, Schedule
+
+    model = convolutional_network(784, 10, channels=(8,), size=3, hidden=(32,)) if round.cnn else neural_network()
+    if name == "numba" and round.cnn:
+        return {}
+    backend = JaxBackend() if name == "jax" else NumpyBackend(workers=1)
+    data = backend.prepare(model, list(zip(round.x, round.y, strict=True)))
+    ones, divisors = np.ones(round.rows.shape), np.full(round.rows.shape[:2], BATCH)
+    schedule = Schedule(np.arange(round.C), round.rows, ones, divisors, np.full(round.C, STEPS))
+    start, noise = model.initialise(np.random.default_rng(1)), GaussianNoise(1.0, seed=0, round=0)
+    more = {"plain": {}, "clipped": {"clip": 1.0}, "private": {"clip": 1.0, "noise": noise}}
+
+    def way(how):
+        return lambda: backend.local_sgd(model, start, data, schedule, learning_rate=RATE, **how)
+
+    return {kind: way(how) for kind, how in more.items()}
+
+
+def plain_jax(round, outer):
+    import jax
+    from jax import lax
+    from jax import numpy as jnp
+
+    x, y = jnp.asarray(round.x.reshape(-1, 784)), jnp.asarray(round.y.ravel())
+    rows = jnp.asarray(round.rows + ROWS * np.arange(round.C)[:, None, None])
+    rng = np.random.default_rng(1)
+    shapes = (
+        [(3, 3, 1, 8), (8,), (13 * 13 * 8, 32), (32,), (32, 10), (10,)] if round.cnn else [(784, 50), (50,), (50, 10), (10,)]
+    )
+    start = [jnp.asarray(0.05 * rng.standard_normal(shape), jnp.float32) for shape in shapes]
+
+    def loss(w, a, t):
+        if round.cnn:
+            image = lax.conv_general_dilated(
+                a.reshape(-1, 28, 28, 1), w[0], (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )
+            image = jax.nn.relu(image + w[1])
+            a = lax.reduce_window(image, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID").reshape(len(a), -1)
+        first, bias, second, other = w[-4:]
+        s = jax.nn.relu(a @ first + bias) @ second + other
+        return (jax.nn.logsumexp(s, axis=1) - jnp.take_along_axis(s, t[:, None], 1)[:, 0]).mean()
+
+    def program(kind):
+        def client(indices, key, x, y):
+            def step(w, at):
+                index, key = at
+                if kind == "plain":
+                    total = jax.grad(loss)(w, x[index], y[index])
+                else:
+                    each = jax.vmap(jax.grad(loss), (None, 0, 0))(w, x[index][:, None], y[index][:, None])
+                    norms = jnp.sqrt(sum((g**2).reshape(BATCH, -1).sum(1) for g in each))
+                    total = [jnp.tensordot(jnp.minimum(1, 1 / norms), g, 1) / BATCH for g in each]
+                if kind == "private":
+                    keys = jax.random.split(key, len(w))
+                    total = [g + jax.random.normal(k, g.shape) / BATCH for g, k in zip(total, keys, strict=True)]
+                return [a - RATE * g for a, g in zip(w, total, strict=True)], None
+
+            w, _ = lax.scan(step, start, (indices, jax.random.split(key, STEPS)))
+            return jnp.concatenate([part.ravel() for part in w])
+
+        def all_clients(rows, keys, x, y):
+            if outer == "vmap":
+                return jax.vmap(client, (0, 0, None, None))(rows, keys, x, y)
+            return lax.map(lambda at: client(*at, x, y), (rows, keys))
+
+        compiled, keys = jax.jit(all_clients), jax.random.split(jax.random.key(0), round.C)
+        return lambda: np.asarray(compiled(rows, keys, x, y))
+
+    return {kind: program(kind) for kind in KINDS}
+
+
+def network_of(round):
+    import torch
+
+    nn = torch.nn
+    if round.cnn:
+        front = [
+            nn.Unflatten(1, (1, 28, 28)),
+            nn.Conv2d(1, 8, 3),
+            nn.ReLU(),
+            nn.MaxPool2d(2),
+            nn.Flatten(),
+            nn.Linear(1352, 32),
+        ]
+        return nn.Sequential(*front, nn.ReLU(), nn.Linear(32, 10))
+    return nn.Sequential(nn.Linear(784, 50), nn.ReLU(), nn.Linear(50, 10))
+
+
+def torch_loop(round):
+    import torch
+
+    torch.set_num_threads(1)
+    x, y, rows = (torch.from_numpy(part) for part in (round.x, round.y, round.rows))
+    first, measure = network_of(round).state_dict(), torch.nn.CrossEntropyLoss()
+
+    def run():
+        for k in range(round.C):
+            network = network_of(round)
+            network.load_state_dict(first)
+            optimizer = torch.optim.SGD(network.parameters(), lr=RATE)
+            for index in rows[k]:
+                optimizer.zero_grad()
+                measure(network(x[k][index]), y[k][index]).backward()
+                optimizer.step()
+
+    return {"plain": run}
+
+
+def torch_vmap(round):
+    import torch
+    from torch.func import functional_call, grad, vmap
+
+    torch.set_num_threads(1)
+    network = network_of(round)
+    x, y, rows = (torch.from_numpy(part) for part in (round.x, round.y, round.rows))
+    first = {name: value.detach() for name, value in network.named_parameters()}
+
+    def loss(w, a, t):
+        return torch.nn.functional.cross_entropy(functional_call(network, w, (a,)), t)
+
+    def one(w, a, t):
+        return grad(loss)(w, a[None], t[None])
+
+    def runs(kind):
+        def run():
+            w = {name: value.expand(round.C, *value.shape).clone() for name, value in first.items()}
+            for s in range(STEPS):
+                a = torch.stack([x[k][rows[k, s]] for k in range(round.C)])
+                t = torch.stack([y[k][rows[k, s]] for k in range(round.C)])
+                if kind == "plain":
+                    total = vmap(grad(loss))(w, a, t)
+                else:
+                    each = vmap(vmap(one, (None, 0, 0)))(w, a, t)
+                    norms = sum(g.flatten(2).pow(2).sum(2) for g in each.values()).sqrt()
+                    factor = (1 / norms).clamp(max=1) / BATCH
+                    total = {name: torch.einsum("cb,cb...->c...", factor, g) for name, g in each.items()}
+                if kind == "private":
+                    total = {name: g + torch.randn_like(g) / BATCH for name, g in total.items()}
+                w = {name: value - RATE * total[name] for name, value in w.items()}
+
+        return run
+
+    return {kind: runs(kind) for kind in KINDS}
+
+
+def opacus(round):
+    import torch
+    from opacus import GradSampleModule
+    from opacus.optimizers import DPOptimizer
+
+    torch.set_num_threads(1)
+    x, y, rows = (torch.from_numpy(part) for part in (round.x, round.y, round.rows))
+    first, measure = network_of(round).state_dict(), torch.nn.CrossEntropyLoss()
+
+    def runs(noise):
+        def run():
+            for k in range(round.C):
+                network = network_of(round)
+                network.load_state_dict(first)
+                network = GradSampleModule(network)
+                inner = torch.optim.SGD(network.parameters(), lr=RATE)
+                optimizer = DPOptimizer(inner, noise_multiplier=noise, max_grad_norm=1.0, expected_batch_size=BATCH)
+                for index in rows[k]:
+                    optimizer.zero_grad()
+                    measure(network(x[k][index]), y[k][index]).backward()
+                    optimizer.step()
+
+        return run
+
+    return {"clipped": runs(0.0), "private": runs(1.0)}
+
+
+def sgemm(round):
+    if round.cnn:
+        return {}
+    rng = np.random.default_rng(0)
+    a, first, second = (rng.random(shape, np.float32) for shape in ((BATCH, 785), (785, 50), (51, 10)))
+    h, d, e = (rng.random(shape, np.float32) for shape in ((BATCH, 51), (BATCH, 10), (BATCH, 50)))
+    outs = [np.empty(shape, np.float32) for shape in ((BATCH, 50), (BATCH, 10), (BATCH, 51), (51, 10), (785, 50))]
+
+    def run():
+        for _ in range(round.C * STEPS):
+            products = (a, first), (h, second), (d, second.T), (h.T, d), (a.T, e)
+            for (left, right), out in zip(products, outs, strict=True):
+                np.matmul(left, right, out=out)
+
+    return {"plain": run}
+
+
+WAYS = {
+    "numba": ("numba", lambda round: ours(round, "numba")),
+    "jax": ("jax", lambda round: ours(round, "jax")),
+    "plain-jax-map": ("jax", lambda round: plain_jax(round, "map")),
+    "plain-jax-vmap": ("jax", lambda round: plain_jax(round, "vmap")),
+    "torch-loop": ("torch", torch_loop),
+    "torch-vmap": ("torch", torch_vmap),
+    "opacus": ("opacus", opacus),
+    "sgemm": ("numpy", sgemm),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--clients", type=int, default=100)
+    parser.add_argument("--model", choices=("network", "cnn"), default="network")
+    parser.add_argument("--ways", nargs="*", choices=list(WAYS), default=list(WAYS))
+    parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
+    given = parser.parse_args()
+    round, runs = Round(given.clients, given.model), {}
+    for name in given.ways:
+        package, make = WAYS[name]
+        if importlib.util.find_spec(package):
+            runs |= {(name, kind): run for kind, run in make(round).items() if kind in given.kinds}
+    least = dict.fromkeys(runs, np.inf)
+    for run in runs.values():
+        run()
+    for _ in range(REPEATS):
+        for key, run in runs.items():
+            begun = process_time()
+            run()
+            least[key] = min(least[key], process_time() - begun)
+    print(f"| {given.clients} clients, {given.model} | {' | '.join(given.kinds)} |\n|{' --- |' * (1 + len(given.kinds))}")
+    for name in dict.fromkeys(name for name, _ in runs):
+        cells = [f"{least[name, kind]:.2f}" if (name, kind) in least else "" for kind in given.kinds]
+        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
