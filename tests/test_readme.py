@@ -64,15 +64,20 @@ def sentences():
     errata = page.split("\n## Errata\n")[1].split("\n## ")[0]
     assert errata.count("counterexample at ") == fail["all"], "each has a counterexample"
     proved = errata.count("proof of the right formula and that the printed one fails")
-    (theorems,) = re.findall(r"The proofs\s+state (\d+) theorems", page)
+    said = " ".join(page.split())
+    ((files, theorems),) = re.findall(r"(\d+) claims have a Coq file beside their derivation, (\d+) theorems", said)
+    ((of_model, from_model),) = re.findall(r"(\d+) are proved from the model, [^;]*?, (\d+) theorems", said)
+    ((proved_at_all, none),) = re.findall(r"so that (\d+) claims are proved in one way at least and (\d+) in none", said)
+    assert int(proved_at_all) + int(none) == int(every["claims"])
     words = {5: "five", 12: "Twelve", 18: "eighteen"}
     yield f"Of {every['claims']} claims in {words[len(papers) - 1]} papers"
     yield f"federated estimation, {fail['all']} fail as printed, each with an exact counterexample"
     yield f"{proved} failures are proved in Coq together with the right formula"
     yield f"{every['holds under']} more hold only under an assumption"
     yield f"does not state; {every['holds']} hold."
-    coq = every["proved in Coq, of the algebraic ones"].split()[0]
-    yield f"{coq} claims have a machine-checked proof, {theorems} theorems in all"
+    assert every["proved in Coq beside the derivation, of the algebraic ones"].split()[0] == files
+    yield f"{proved_at_all} claims have a machine-checked proof: {files} beside their derivation ({theorems} theorems)"
+    yield f"and {of_model} from the model, for every number of clients ({from_model} theorems)"
     for paper, row in papers.items():
         if paper != "all":
             yield f"| {row['claims']} | {fail[paper]} | {row['holds under']} |"

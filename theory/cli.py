@@ -249,6 +249,9 @@ def _prove(a: argparse.Namespace) -> int:
     if models:
         print(f"{len(from_model)} of {len(models)} claims that name a model proved from it, for every number of clients: "
               f"{sum(o.theorems for o in from_model)} theorems")  # fmt: skip
+        at_all = {o.claim for o in (*proved, *from_model)}
+        print(f"{len(at_all)} of {len(algebra)} claims proved in one way at least, {len(at_all) - len(proved)} of them from "
+              "the model only")  # fmt: skip
     if code:
         about_code = [o for o in code if o.state == "proved"]
         print(f"{len(about_code)} of {len(code)} claims whose running code is proved to compute the formula: "

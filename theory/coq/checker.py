@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import cache
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from estimators.system import files
@@ -49,6 +50,9 @@ CLASSIC = {"Classical_Prop.classic"}
 WHOLE_NUMBERS = re.compile(r"(PrimInt63|Uint63)\.\w+")
 # What coqchk lists beside axioms: the library's sealed definitions, which have a body that a signature hides.
 SEALED = re.compile(r"Coq\.Reals\.Rdefinitions\.R\w+Impl\.\w+|Coq\.ssr\.ssrunder\.Under_rel\.\w+")
+# And what coq-interval loads beside what we use: coqchk lists the axioms of all loaded files, whether anything of ours rests
+# on them or not. That nothing does is what `strange` sees to: it asks coqc what each theorem rests on.
+LOADED = re.compile(r"Coq\.Floats\.(FloatAxioms|PrimFloat)\.[\w.]+|mathcomp\.ssreflect\.\w+\.\w+\.[\w.]+")
 NONE = ("type-in-type", "unsafe (co)fixpoints", "positivity is assumed")
 
 Compiled = Callable[[str, Mapping[str, str]], "tuple[bool | None, str]"]
@@ -134,7 +138,8 @@ def strange(axioms: Iterable[str], text: str) -> list[str]:
 def recheck(path: str, modules: Sequence[str], seconds: float, whole_numbers: bool = False) -> tuple[bool | None, str]:
     """Have coqchk, a program with a kernel of its own, check compiled files again; what they require is taken as it is.
 
-    Accepted only where it lists no axiom but those that `strange` lets pass, and nothing unsafe.
+    Accepted only where it lists no axiom but those that `strange` lets pass and those of coq-interval's own libraries, and
+    nothing unsafe.
     """
     program_ = str(Path(path).with_name("coqchk"))
     if not Path(program_).exists():
@@ -162,7 +167,8 @@ def judged_context(summary_: str, whole_numbers: bool) -> tuple[bool | None, str
     others = []
     for name in listed.replace("<none>", "").split():
         short = ".".join(name.split(".")[-2:])
-        if not (short in allowed or SEALED.fullmatch(name) or (whole_numbers and WHOLE_NUMBERS.fullmatch(short))):
+        enclosing = WHOLE_NUMBERS.fullmatch(short) or LOADED.fullmatch(name)
+        if not (short in allowed or SEALED.fullmatch(name) or (whole_numbers and enclosing)):
             others.append(name)
     return (False, f"coqchk: rests on {', '.join(sorted(others))}") if others else (True, "")
 
@@ -223,6 +229,25 @@ def judge_texts(
                 else:
                     start(ids[: len(ids) // 2])
                     start(ids[len(ids) // 2 :])
+
+
+def beside(work: Callable[[], None]) -> Future[None]:
+    """Do something in a thread beside what goes on, as generating texts beside coqc on those that are on file.
+
+    One core is idle at the end of either, and the two are of one length. The thread does not outlive the program.
+    """
+    done: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:  # whoever waits for it is told
+            done.set_exception(error)
+        else:
+            done.set_result(None)
+
+    Thread(target=run, daemon=True).start()
+    return done
 
 
 def prepare(path: str, enclosures: bool = False, again: bool = False) -> None:
@@ -298,6 +323,7 @@ __all__ = [
     "WORK",
     "Compiled",
     "ProofError",
+    "beside",
     "compile_libraries",
     "compile_texts",
     "coqc",

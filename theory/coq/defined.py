@@ -32,7 +32,7 @@ from theory.engine.claim import Claim
 from theory.engine.domain import Case
 
 # Definitions that a reader has to believe, and lemmas about them.
-LIBRARIES = ("Objects", "Gauss", "Losses", "Laws", "Counts", "Outputs", "Lines", "Bounds")
+LIBRARIES = ("Objects", "Gauss", "Losses", "Laws", "Counts", "Outputs", "Lines", "Bounds", "Betas", "Costs")
 DEFINED = {"Beta_of", "RisingFactorial_of", "factorial_of"}  # functions of formulas that Objects.v defines
 PLACE = re.compile(r"\b(formula|derived|printed)(?:_(\d+))?\b")
 

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import sympy as sp
 
-from theory.coq.certificates import absolute, beyond, nonnegative_form, share_of, some_sign, squares
+from theory.coq.certificates import absolute, between, beyond, nonnegative_form, share_of, some_sign, squares
 from theory.coq.setting import CERTIFICATE_SECONDS, Setting, cut, named, setting_of
 from theory.coq.terms import (
     NOT_RATIONAL,
@@ -89,7 +89,7 @@ def _inequality(
         return _stated(name, says, claim, case, setting, f"{term(small)}\n    <= {term(large)}", script)
     if form is None:
         form = nonnegative_form((large - small).subs(setting.named).subs(setting.where), setting.rules)
-    form = sp.sympify(form).subs(setting.ends, simultaneous=True)
+    form = between(sp.sympify(form), setting.ends)
     proof = [f"apply (at_most _ _ ({term(form)})); [identity | nonneg]."] if form != 0 else ["right. identity."]
     script = [*setting.opening, *lines, *setting.fix, *setting.shift, *proof]
     return _stated(name, says, claim, case, setting, f"{term(small)}\n    <= {term(large)}", script)

@@ -19,6 +19,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
+from threading import Lock
 
 from estimators.system import files
 from estimators.system.processes import worker_pool
@@ -289,23 +290,45 @@ def check(
         else:
             pairs[claim.id] = "".join(text for _, text, _ in texts)
     unsure = [i for i, pair in pairs.items() if fresh or not noted.follows(i, pair)]
-    for claim_id, texts, why in generate(unsure, jobs):
-        if texts is not None and "".join(texts) == pairs[claim_id]:
-            noted.state(claim_id, pairs[claim_id])
-            continue
-        del pairs[claim_id]
-        if why.startswith(NOT_DECIDED):
-            settle(claim_id, "undecided", why)
-        else:
-            changed = why or "the claim or its model has changed since its proof was generated"
-            settle(claim_id, "stale", f"{changed}; run `borrow prove --write {claim_id}`")
     todo = {i: p for i, p in pairs.items() if fresh or noted.accepted.get(i) != libraries.digest(p)}
-    for claim_id in pairs.keys() - todo.keys():
-        settle(claim_id, "proved")
-    for claim_id, accepted, why in checker.judge_texts(path, todo, jobs, partial(compile_pairs, again=again), BATCH):
-        if accepted:
-            noted.add(claim_id, todo[claim_id])
-        settle(claim_id, {True: "proved", False: "failed", None: "undecided"}[accepted], why)
+    accepted, stated = pairs.keys() - todo.keys(), pairs.keys() - {*unsure}
+    lock = Lock()
+
+    def settle_proved(claim_id: str) -> None:
+        if claim_id in accepted and claim_id in stated and claim_id not in outcomes:
+            settle(claim_id, "proved")
+
+    def follow() -> None:
+        for claim_id, texts, why in generate(sorted(unsure, key=lambda i: len(pairs[i]), reverse=True), jobs):
+            with lock:
+                if texts is not None and "".join(texts) == pairs[claim_id]:
+                    noted.state(claim_id, pairs[claim_id])
+                    stated.add(claim_id)
+                    settle_proved(claim_id)
+                elif why.startswith(NOT_DECIDED):
+                    settle(claim_id, "undecided", why)
+                else:
+                    changed = why or "the claim or its model has changed since its proof was generated"
+                    settle(claim_id, "stale", f"{changed}; run `borrow prove --write {claim_id}`")
+
+    following = checker.beside(follow)
+    if jobs == 1:  # one process at a time was asked for
+        following.result()
+    refused: dict[str, tuple[str, str]] = {}
+    with lock:
+        for claim_id in pairs:
+            settle_proved(claim_id)
+    for claim_id, right, why in checker.judge_texts(path, todo, jobs, partial(compile_pairs, again=again), BATCH):
+        with lock:
+            if right:
+                noted.add(claim_id, todo[claim_id])
+                accepted.add(claim_id)
+                settle_proved(claim_id)
+            else:
+                refused[claim_id] = ("undecided" if right is None else "failed", why)
+    following.result()
+    for claim_id in refused.keys() - outcomes.keys():  # those that are stale are known as such
+        settle(claim_id, *refused[claim_id])
     return [outcomes[c.id] for c in chosen]
 
 

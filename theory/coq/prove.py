@@ -15,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 
 from estimators.system import files
 from estimators.system.processes import workers_for
 from theory.coq.checker import (
     INSTALL_INTERVAL,
     NO_INTERVAL,
+    beside,
     compile_texts,
     coqc,
     has_interval,
@@ -111,35 +113,61 @@ def check(
                 Outcome(claim.id, "edited", f"{file.name} was edited by hand; `borrow prove --write {claim.id}` restores it")
             )
     doubted = {i: r for i, r in without.items() if fresh or not noted.reason(find(i), r)}
-    wrong = wrong_reasons(doubted, jobs)
-    for claim_id, reason in without.items():
-        if claim_id in wrong:
-            settle(Outcome(claim_id, "stale", f"{wrong[claim_id]}; run `borrow prove --write {claim_id}`"))
-            continue
-        if claim_id in doubted:
-            noted.checked(find(claim_id), reason)
-        settle(Outcome(claim_id, "unproved", reason))
     unsure = {i: mode for i, (mode, text) in texts.items() if fresh or not noted.follows(find(i), mode, text)}
-    for mode in MODES:
-        for found in generate([i for i, m in unsure.items() if m == mode], mode, CHECK_SECONDS, jobs):
-            claim_id = found.claim
-            if found.text == texts[claim_id][1]:
-                noted.state(mode, found)
-            else:
-                why = found.reason or "the claim has changed since its proof was generated"
-                lost = Outcome(claim_id, "stale", f"{why}; run `borrow prove --write {claim_id}`")
-                settle(Outcome(claim_id, "undecided", why) if why.startswith(NOT_DECIDED) else lost)
-                del texts[claim_id]
     counts = {i: count_theorems(text) for i, (_, text) in texts.items()}
     grades = {i: GRADES.get(mode, "algebra") for i, (mode, _) in texts.items()}
     todo = {i: text for i, (_, text) in texts.items() if fresh or not noted.has(i, text)}
-    for claim_id in texts.keys() - todo.keys():
-        settle(Outcome(claim_id, "proved", theorems=counts[claim_id], grade=grades[claim_id]))
-    for claim_id, accepted, why in judge_texts(path, todo, jobs, partial(compile_texts, again=again)):
-        if accepted:
-            noted.add(claim_id, todo[claim_id])
-        state = {True: "proved", False: "failed", None: "undecided"}[accepted]
-        settle(Outcome(claim_id, state, why, counts[claim_id], grades[claim_id]))
+    # What coqc has accepted and what follows from the claims is found out side by side: a proof needs both.
+    accepted = texts.keys() - todo.keys()
+    stated = texts.keys() - unsure.keys()
+    lock = Lock()
+
+    def settle_proved(claim_id: str) -> None:
+        if claim_id in accepted and claim_id in stated and claim_id not in outcomes:
+            settle(Outcome(claim_id, "proved", theorems=counts[claim_id], grade=grades[claim_id]))
+
+    def follow() -> None:
+        wrong = wrong_reasons(doubted, jobs)
+        with lock:
+            for claim_id, reason in without.items():
+                if claim_id in wrong:
+                    settle(Outcome(claim_id, "stale", f"{wrong[claim_id]}; run `borrow prove --write {claim_id}`"))
+                    continue
+                if claim_id in doubted:
+                    noted.checked(find(claim_id), reason)
+                settle(Outcome(claim_id, "unproved", reason))
+        longest = sorted(unsure, key=lambda i: len(texts[i][1]), reverse=True)
+        for found in generate({i: unsure[i] for i in longest}, CHECK_SECONDS, jobs):
+            claim_id = found.claim
+            with lock:
+                if found.text == texts[claim_id][1]:
+                    noted.state(unsure[claim_id], found)
+                    stated.add(claim_id)
+                    settle_proved(claim_id)
+                    continue
+                why = found.reason or "the claim has changed since its proof was generated"
+                lost = Outcome(claim_id, "stale", f"{why}; run `borrow prove --write {claim_id}`")
+                settle(Outcome(claim_id, "undecided", why) if why.startswith(NOT_DECIDED) else lost)
+
+    following = beside(follow)
+    if jobs == 1:  # one process at a time was asked for
+        following.result()
+    refused: dict[str, Outcome] = {}
+    with lock:
+        for claim_id in texts:
+            settle_proved(claim_id)
+    for claim_id, right, why in judge_texts(path, todo, jobs, partial(compile_texts, again=again)):
+        with lock:
+            if right:
+                noted.add(claim_id, todo[claim_id])
+                accepted.add(claim_id)
+                settle_proved(claim_id)
+            else:
+                state = "undecided" if right is None else "failed"
+                refused[claim_id] = Outcome(claim_id, state, why, counts[claim_id], grades[claim_id])
+    following.result()
+    for claim_id in refused.keys() - outcomes.keys():  # those that are stale are known as such
+        settle(refused[claim_id])
     return [outcomes[c.id] for c in chosen]
 
 
@@ -172,7 +200,7 @@ def write(
             why |= dict.fromkeys(mine, f"{NOT_DECIDED}: {NO_INTERVAL}: {INSTALL_INTERVAL}")
             continue
         texts = {}
-        generated = {found.claim: found for found in generate(mine, mode, seconds, jobs)}
+        generated = {found.claim: found for found in generate(dict.fromkeys(mine, mode), seconds, jobs)}
         for claim_id, found in generated.items():
             if found.text:
                 texts[claim_id] = found.text

@@ -106,7 +106,7 @@ def wrong_reasons(reasons: Mapping[str, str], jobs: int) -> dict[str, str]:
     wrong = {}
     open_ = {i: r for i, r in reasons.items() if not r.startswith((NOT_DECIDED, "coqc: "))}
     for mode, chosen in (("model", [i for i, r in open_.items() if r == SAME_TEXT]), ("simplified", [*open_])):
-        for found in _each(_why_not, [i for i in chosen if i in open_], mode, CHECK_SECONDS, jobs):
+        for found in _each(_why_not, dict.fromkeys((i for i in chosen if i in open_), mode), CHECK_SECONDS, jobs):
             noted = open_[found.claim]
             if found.reason.startswith(NOT_DECIDED) or (not found.text and category(found.reason) == category(noted)):
                 del open_[found.claim]
@@ -116,18 +116,21 @@ def wrong_reasons(reasons: Mapping[str, str], jobs: int) -> dict[str, str]:
     return wrong
 
 
-def generate(ids: Sequence[str], mode: str, seconds: float, jobs: int) -> Iterable[Generated]:
-    """Coq texts of claims, or why there is none, as they are finished."""
-    return _each(_generate, ids, mode, seconds, jobs)
+def generate(modes: Mapping[str, str], seconds: float, jobs: int) -> Iterable[Generated]:
+    """Coq texts of claims, each in its mode, or why there is none, as they are finished; the first are begun first.
+
+    A worker takes seconds to read all claims, so that one pool serves all modes but "model", whose processes do no other.
+    """
+    for unsimplified in (True, False):
+        chosen = {i: mode for i, mode in modes.items() if (mode == "model") == unsimplified}
+        yield from _each(_generate, chosen, seconds, jobs)
 
 
-def _each(
-    function: Callable[..., Generated], ids: Sequence[str], mode: str, seconds: float, jobs: int
-) -> Iterable[Generated]:
-    if not ids:
+def _each(function: Callable[..., Generated], modes: Mapping[str, str], seconds: float, jobs: int) -> Iterable[Generated]:
+    if not modes:
         return
-    with fixed_order(), worker_pool(jobs, _start, mode) as pool:
-        running = {pool.submit(function, i, mode, seconds): i for i in ids}
+    with fixed_order(), worker_pool(min(jobs, len(modes)), _start, next(iter(modes.values()))) as pool:
+        running = {pool.submit(function, i, mode, seconds): i for i, mode in modes.items()}
         for future in as_completed(running):
             try:
                 yield future.result()

@@ -60,6 +60,12 @@ WRONG = {
     "robusthdp:thm1": ("derived", "(2 * derived)"),
     "robusthdp:thm1:any-constants": ("derived", "derived / 2"),
     "robusthdp:gauss": ("derived", "(2 * derived)"),
+    "generative:bern:evidence": ("alpha - 1) (beta - 1)", "alpha - 1) (2 * beta - 1)"),
+    "robusthdp:tab2:estimation": ("2 * (x ^ 2 + (1 - x) ^ 2)", "3 * (x ^ 2 + (1 - x) ^ 2)"),
+    "mrmtl:appA:em-zcdp": ("w * exp eps /", "w * exp (2 * eps) /"),
+    "generative:privacy:border": ("(m - 3) *", "(m - 4) *"),
+    "generative:thm7:conditions": ("derived", "(400 * derived)"),
+    "mrmtl:sigma-dp:large-eps": ("derived", "(derived / 2)"),
     "fedhdp:table6": ("28", "27"),
     "fedhdp:tables:gains": ("/ 100", "/ 101"),
     "feo2:tables:delta": ("off (", "1 + off ("),
@@ -76,6 +82,9 @@ ROOM = {
     "robusthdp:gauss": -1 + TINY,
     "robusthdp:thm1:any-constants": 1,
     "generative:lemma2:delta": -TINY,
+    "mrmtl:appA:em-zcdp": -1 + TINY,
+    "generative:thm7:conditions": -1 + TINY,
+    "mrmtl:sigma-dp:large-eps": 1,
 }
 # Printed digits: what is said needs no lemma, for it is arithmetic.
 DIGITS = {i for i, one in OBJECTS.items() if one.library == "Objects"}

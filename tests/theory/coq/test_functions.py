@@ -158,6 +158,24 @@ def test_a_summary_of_coqchk_is_read_strictly(axioms, unsafe, right):
     assert checker.judged_context("nothing", False)[0] is False
 
 
+@pytest.mark.parametrize(
+    ("axiom", "right"),
+    [
+        ("Coq.Floats.FloatAxioms.add_spec", True),
+        ("Coq.Floats.FloatAxioms.Leibniz.eqb_spec", True),
+        ("mathcomp.ssreflect.bigop.BigOp.bigopE", True),
+        ("Coq.Numbers.Cyclic.Int63.PrimInt63.add", True),
+        ("Borrow.FloatAxioms.add_spec", False),
+        ("Borrow.bigop.BigOp.bigopE", False),
+        ("mathcomp.algebra.ssralg.easy", False),
+    ],
+)
+def test_what_coq_interval_loads_is_let_pass_where_it_is_loaded_and_nothing_else(axiom, right):
+    summary = SUMMARY.format(axioms=axiom, unsafe="<none>")
+    assert checker.judged_context(summary, True)[0] is right
+    assert checker.judged_context(summary, False)[0] is False
+
+
 @pytest.mark.skipif(shutil.which("coqchk") is None, reason=f"coqchk is not installed; {checker.INSTALL}")
 @pytest.mark.parametrize(("text", "right"), [("Lemma t : 1 <= 1. Proof. lra. Qed.", True), ("Axiom easy : 1 <= 0.", False)])
 def test_coqchk_refuses_an_axiom(text, right, folder):

@@ -7,6 +7,6 @@ here: formulas and hypotheses, which come from the claim (defined.py); definitio
 from __future__ import annotations
 
 from theory.coq.defined import OBJECTS
-from theory.coq.objects import counts, generative, normals, outputs, tables
+from theory.coq.objects import counts, generative, normals, outputs, shares, tables
 
-__all__ = ["OBJECTS", "counts", "generative", "normals", "outputs", "tables"]
+__all__ = ["OBJECTS", "counts", "generative", "normals", "outputs", "shares", "tables"]

@@ -399,3 +399,24 @@ def _normaliser() -> tuple[About, ...]:
         About("With the formula as its logarithm the constant makes the density integrate to one.", said, script),
         About(wrong, "formula = printed", fails, "printed_fails", negated=True),
     )
+
+
+@about("Costs", "generative:privacy:border")
+def _pays() -> About:
+    v = "(sigma2_x + sigma2_q)"
+    return About(
+        "James and Stein's risk, from reports of variance v of parameters with variance t, is below that of the mean of all"
+        " exactly where t is above the formula (the mean of one over the reports' scatter is 1/((m - 3) (t + v))).",
+        f"forall t, 0 <= t -> ({v} - (m - 3) * {v} ^ 2 / (m * (t + {v})) < t * (1 - 1 / m) + {v} / m <-> formula < t)",
+        [
+            "intros t T. assert (M : 0 < m - 1) by lra. assert (R := sqrt_lt_R0 _ M). assert (W := root_two).",
+            "assert (S := Functions.sqrt_square _ M). assert (Q := root_two_square).",
+            "apply pays_beyond; [lra | lra | lra | |].",
+            f"{{ replace formula with (sqrt 2 * {v} / sqrt (m - 1)) by (field; lra). apply Rdiv_lt_0_compat; nra. }}",
+            f"replace formula with (sqrt 2 * {v} / sqrt (m - 1)) by (field; lra).",
+            f"replace ((m - 1) * (sqrt 2 * {v} / sqrt (m - 1)) ^ 2) with ((m - 1) / sqrt (m - 1) ^ 2 * (sqrt 2 ^ 2 *"
+            f" {v} ^ 2))",
+            "  by (field; lra).",
+            "rewrite S, Q. field. lra.",
+        ],
+    )

@@ -184,3 +184,86 @@ def _classical(parts: Parts) -> About:
             "lra.",
         ],
     )
+
+
+@about("Costs", "mrmtl:sigma-dp:large-eps")
+def _too_small(parts: Parts, delta: Any) -> About:
+    near, far = (parts.text(e.args[0]) for e in _tails(parts.derived[0]))
+    inverse = sp.Rational(5, 4) / delta
+    root, least = f"sqrt (ln {inverse})", sp.sqrt(sp.log(inverse))
+    # At eps = 10: from where on the nearer tail is integrated, and how many times delta the farther one is at most.
+    start = sp.ceiling((least - sp.Rational(5, 2) / least) * 10**4) / 10**4
+    other = least + sp.Rational(5, 2) / least
+    most = sp.ceiling(sp.exp(10 - other**2) / (2 * other * sp.sqrt(sp.pi)) / delta * 100) / 100
+    tail = f"exp 10 * (exp (- ({root} + 10 / (4 * {root})) ^ 2) / (({root} + 10 / (4 * {root})) * sqrt PI)) / 2"
+    return About(
+        "The delta that the noise really gives is at least the formula.",
+        "formula <= derived",
+        [
+            f"assert (L : 0 < ln {inverse}) by interval with (i_prec 40).",
+            "assert (P := sqrt_lt_R0 _ L). assert (Q := root_two_square).",
+            f"assert (M : formula <= classical ({root}) 10).",
+            f"{{ apply (classical_at_least _ _ ({start}) ({start + 3})); [exact P | lra | interval with (i_prec 60) |].",
+            f"  assert (B : {2 * (1 + most) * delta} <= RInt bell ({start}) ({start + 3})) by (unfold bell; integral with"
+            " (i_prec 60)).",
+            f"  assert (E : {tail} <= {most * delta}) by interval with (i_prec 60). lra. }}",
+            f"assert (R := classical_rises ({root}) 10 eps P ltac:(lra)). unfold classical in *.",
+            f"replace ({near}) with ({root} - eps / (4 * {root})) by (field [Q]; lra).",
+            f"replace ({far}) with ({root} + eps / (4 * {root})) by (field [Q]; lra).",
+            "lra.",
+        ],
+    )
+
+
+@about("Costs", "generative:thm7:conditions")
+def _sampled(parts: Parts, order: int, small_order: int) -> About | None:
+    if not small_order:
+        return None
+    n = int(order)
+    # The clients drawn, k of n times: each term is at most its chance times `most` load, by the exponential's chord.
+    ks = range(2, n + 1)
+    powers = {k: sp.Rational(k * (k - 1), 2 * n) for k in ks}
+    most = {k: sp.ceiling((sp.exp(powers[k]) - 1) * 100) / 100 for k in ks}
+    chance = {k: f"{sp.binomial(n, k)} * (q ^ {k} * (1 - q) ^ {n - k})" for k in ks}
+    terms = {k: f"(exp ({powers[k]} * load) - 1)" for k in ks}
+    total = " + ".join(f"{chance[k]} * {terms[k]}" for k in ks)
+    room = {k: 6 * (n - 1) * sp.binomial(n - 2, k - 2) - sp.binomial(n, k) * most[k] for k in ks}
+    assert all(x >= 0 for x in room.values())
+    rest = " + ".join(f"{room[k]} * (q ^ {k - 2} * (1 - q) ^ {n - k})" for k in ks)
+    (logarithm,) = parts.derived[0].atoms(sp.log)
+    flat = " ".join(f"replace ({powers[k]} * load) with {_power(parts, powers[k])} by field." for k in ks)
+    return About(
+        "One round's cost, the divergence of a draw that the differing client is in with chance q, is at most the formula.",
+        "derived <= formula",
+        [
+            "assert (F : forall i j c, 0 <= c -> 0 <= c * (q ^ i * (1 - q) ^ j))"
+            " by (intros; apply Rmult_le_pos; [assumption | apply Rmult_le_pos; apply pow_le; lra]).",
+            *(
+                f"assert (A{k} : 0 <= {terms[k]} <= {most[k]} * load). {{ split;"
+                f" [assert (T := exp_ineq1_le ({powers[k]} * load)); lra |]."
+                f" assert (T := below_chord ({powers[k]}) load ltac:(lra) ltac:(lra))."
+                f" assert (B : exp ({powers[k]}) - 1 <= {most[k]}) by interval with (i_prec 40). nra. }}"
+                for k in ks
+            ),
+            *(
+                f"assert (B{k} := Rmult_le_compat_l ({chance[k]}) _ _ (F {k}%nat {n - k}%nat {sp.binomial(n, k)} ltac:(lra))"
+                f" (proj2 A{k})). assert (C{k} := Rmult_le_pos ({chance[k]}) _ (F {k}%nat {n - k}%nat {sp.binomial(n, k)}"
+                f" ltac:(lra)) (proj1 A{k}))."
+                for k in ks
+            ),
+            f"assert (E : {parts.text(logarithm.args[0])} = 1 + ({total})).",
+            f"{{ {flat} ring. }}",
+            f"assert (L := ln_below ({total}) ltac:(lra)).",
+            f"assert (Z : 0 <= load * q ^ 2 * ({rest})).",
+            "{ apply Rmult_le_pos; [apply Rmult_le_pos; [lra | apply pow_le; lra] |]. repeat apply Rplus_le_le_0_compat;"
+            " apply F; lra. }",
+            f"replace {parts.text(logarithm)} with (ln (1 + ({total}))) by (f_equal; symmetry; exact E).",
+            "lra.",
+        ],
+    )
+
+
+def _power(parts: Parts, share: Any) -> str:
+    """The argument of the exponential of so many times the load, as the formula writes it."""
+    load = next(s for s in parts.derived[0].free_symbols if str(s) == "load")
+    return next(parts.text(e.args[0]) for e in parts.derived[0].atoms(sp.exp) if sp.expand(e.args[0] - share * load) == 0)

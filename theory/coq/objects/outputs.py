@@ -104,3 +104,20 @@ def _steps() -> tuple[About, ...]:
             "holds_2",
         ),
     )
+
+
+@about("Costs", "mrmtl:appA:em-zcdp")
+def _selection(order: Any) -> About:
+    def pair(odds: str) -> str:
+        return f"(two ({odds} / (1 + {odds})) (1 - {odds} / (1 + {odds})))"
+
+    return About(
+        "Of two candidates with odds w, which a neighbour multiplies by exp eps: the divergence of the choices is at most"
+        " the formula.",
+        f"renyi 2 {order} {pair('w * exp eps')} {pair('w')}\n      <= formula",
+        [
+            f"assert (T := selection_cost {order - 2} w eps ltac:(lra) ltac:(lra)). cbv zeta in T.",
+            f"replace (INR (S (S {order - 2}))) with {order} in T by (simpl; ring).",
+            f"replace formula with ({order} * eps ^ 2 / 8) by field. exact T.",
+        ],
+    )
