@@ -87,25 +87,33 @@ def _design_block(design, normals):
 
 @njit(nogil=True, cache=True)
 def _net_block(net, normals):
-    """The next block of points, by the polynomials of ``nets.quantile_table``."""
-    signed, beyond, along = np.empty(LANES), np.empty(LANES), np.empty(LANES)
-    bits = beyond.view(np.int64)
-    row = np.empty(LANES, np.int64)
+    """The next block of points, as normals."""
     for draw in range(normals.shape[0]):
-        for lane in range(LANES):
-            # The point minus 1/2, exactly, and the probability beyond it on its side.
-            signed[lane] = (np.float64(net.base[draw] ^ net.within[draw, lane]) - 2147483647.5) * 2.0**-32
-            beyond[lane] = 0.5 - abs(signed[lane])
-        for lane in range(LANES):
-            # Exponent and leading bits of the mantissa say which polynomial, the other bits where along its part.
-            row[lane] = (bits[lane] >> MANTISSA) - FIRST_ROW
-            along[lane] = np.float64(bits[lane] & ((1 << MANTISSA) - 1)) * (2.0 / (1 << MANTISSA)) - 1.0
-        for lane in range(LANES):
-            value = net.quantile[row[lane], DEGREE]
-            for power in range(DEGREE - 1, -1, -1):
-                value = value * along[lane] + net.quantile[row[lane], power]
-            normals[draw, lane] = value * signed[lane]
+        _net_lanes(net, draw, normals[draw])
     _next_block(net)
+
+
+@njit(nogil=True, cache=True)
+def _net_lanes(net, draw, normals):
+    """One coordinate of the block's points as normals[LANES], by the polynomials of ``nets.quantile_table``."""
+    signed, beyond, along = np.empty(LANES), np.empty(LANES), np.empty(LANES)
+    bits, of_along = beyond.view(np.uint64), along.view(np.uint64)
+    row = np.empty(LANES, np.uint64)  # unsigned, or every look-up would ask whether it counts from the end
+    for lane in range(LANES):
+        # The point minus 1/2, exactly, and the probability beyond it on its side.
+        signed[lane] = (np.float64(net.base[draw] ^ net.within[draw, lane]) - 2147483647.5) * 2.0**-32
+        beyond[lane] = 0.5 - abs(signed[lane])
+    for lane in range(LANES):
+        # Exponent and leading bits of the mantissa say which polynomial; the others, as a number from 1 to 2, where on it.
+        row[lane] = (bits[lane] >> np.uint64(MANTISSA)) - np.uint64(FIRST_ROW)
+        of_along[lane] = (bits[lane] & np.uint64((1 << MANTISSA) - 1)) << np.uint64(52 - MANTISSA) | np.uint64(1023 << 52)
+    for lane in range(LANES):
+        along[lane] = 2.0 * along[lane] - 3.0
+    for lane in range(LANES):
+        value = net.quantile[row[lane], DEGREE]
+        for power in range(DEGREE - 1, -1, -1):
+            value = value * along[lane] + net.quantile[row[lane], power]
+        normals[lane] = value * signed[lane]
 
 
 @njit(nogil=True, cache=True)
@@ -156,41 +164,33 @@ def skip_blocks(net, blocks):
 
 
 @njit(nogil=True, cache=True)
-def net_normals(net, blocks):
-    """Fill blocks[B, draws, LANES] with the normals of the next blocks of a net."""
-    for block in range(blocks.shape[0]):
-        _net_block(net, blocks[block])
-
-
-@njit(nogil=True, cache=True)
-def net_uniforms(net, blocks):
-    """Fill blocks[B, draws, LANES] with the next blocks of a net."""
-    for block in range(blocks.shape[0]):
-        for draw in range(blocks.shape[1]):
-            for lane in range(LANES):
-                blocks[block, draw, lane] = (np.float64(net.base[draw] ^ net.within[draw, lane]) + 0.5) * 2.0**-32
+def net_coordinates(net, blocks, first, last, normal):
+    """Fill blocks[draws, first .. last - 1, LANES] with the next blocks of a net, as normals or as uniforms."""
+    for block in range(first, last):
+        for draw in range(blocks.shape[0]):
+            if normal:
+                _net_lanes(net, draw, blocks[draw, block])
+            else:
+                for lane in range(LANES):
+                    blocks[draw, block, lane] = (np.float64(net.base[draw] ^ net.within[draw, lane]) + 0.5) * 2.0**-32
         _next_block(net)
 
 
 @njit(nogil=True, cache=True)
 def strata(net, plain, random, blocks, normal):
-    """Fill blocks[K * per, D, LANES] with the points of K small nets, as uniforms or as normals.
+    """Fill blocks[D, K * per, LANES] with the points of K small nets, as uniforms or as normals.
 
     Net k has the scrambling random[k, D, bits + 1] of the direction numbers plain[D, bits]; the arrays of `net` are where it
     is made.
     """
-    per = blocks.shape[0] // random.shape[0]
+    per = blocks.shape[1] // random.shape[0]
     for k in range(random.shape[0]):
         steps, within = scramble(plain, random[k])
         net.steps[:] = steps
         net.within[:] = within
         net.base[:] = random[k, :, -1]
         net.block[0] = 0
-        some = blocks[k * per : (k + 1) * per]
-        if normal:
-            net_normals(net, some)
-        else:
-            net_uniforms(net, some)
+        net_coordinates(net, blocks, k * per, (k + 1) * per, normal)
 
 
 @njit(nogil=True, cache=True)
@@ -212,7 +212,7 @@ def quantiles(uniforms, lower, upper):
     return found
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def binomials(uniforms, n, p):
     """Least k whose binomial distribution function is at least the uniform, entry by entry; n may be at most 500."""
     found = np.empty(uniforms.size)
@@ -221,11 +221,12 @@ def binomials(uniforms, n, p):
         mirrored = p[i] > 0.5
         success = 1.0 - p[i] if mirrored else p[i]
         left = 1.0 - uniforms[i] if mirrored else uniforms[i]
-        weight = (1.0 - success) ** n[i]
+        odds = success / (1.0 - success)
+        weight = (1.0 - success) ** np.int64(n[i])  # by products: a power of floats takes longer than all the rest
         k = 0.0
         while left > weight and k < n[i]:
             left -= weight
-            weight *= success / (1.0 - success) * (n[i] - k) / (k + 1.0)
+            weight *= odds * (n[i] - k) / (k + 1.0)
             k += 1.0
         found[i] = n[i] - k if mirrored else k
     return found
