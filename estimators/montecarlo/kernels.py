@@ -87,33 +87,25 @@ def _design_block(design, normals):
 
 @njit(nogil=True, cache=True)
 def _net_block(net, normals):
-    """The next block of points, as normals."""
-    for draw in range(normals.shape[0]):
-        _net_lanes(net, draw, normals[draw])
-    _next_block(net)
-
-
-@njit(nogil=True, cache=True)
-def _net_lanes(net, draw, normals):
-    """One coordinate of the block's points as normals[LANES], by the polynomials of ``nets.quantile_table``."""
+    """The next block of points, by the polynomials of ``nets.quantile_table``."""
     signed, beyond, along = np.empty(LANES), np.empty(LANES), np.empty(LANES)
-    bits, of_along = beyond.view(np.uint64), along.view(np.uint64)
-    row = np.empty(LANES, np.uint64)  # unsigned, or every look-up would ask whether it counts from the end
-    for lane in range(LANES):
-        # The point minus 1/2, exactly, and the probability beyond it on its side.
-        signed[lane] = (np.float64(net.base[draw] ^ net.within[draw, lane]) - 2147483647.5) * 2.0**-32
-        beyond[lane] = 0.5 - abs(signed[lane])
-    for lane in range(LANES):
-        # Exponent and leading bits of the mantissa say which polynomial; the others, as a number from 1 to 2, where on it.
-        row[lane] = (bits[lane] >> np.uint64(MANTISSA)) - np.uint64(FIRST_ROW)
-        of_along[lane] = (bits[lane] & np.uint64((1 << MANTISSA) - 1)) << np.uint64(52 - MANTISSA) | np.uint64(1023 << 52)
-    for lane in range(LANES):
-        along[lane] = 2.0 * along[lane] - 3.0
-    for lane in range(LANES):
-        value = net.quantile[row[lane], DEGREE]
-        for power in range(DEGREE - 1, -1, -1):
-            value = value * along[lane] + net.quantile[row[lane], power]
-        normals[lane] = value * signed[lane]
+    bits = beyond.view(np.int64)
+    row = np.empty(LANES, np.int64)
+    for draw in range(normals.shape[0]):
+        for lane in range(LANES):
+            # The point minus 1/2, exactly, and the probability beyond it on its side.
+            signed[lane] = (np.float64(net.base[draw] ^ net.within[draw, lane]) - 2147483647.5) * 2.0**-32
+            beyond[lane] = 0.5 - abs(signed[lane])
+        for lane in range(LANES):
+            # Exponent and leading bits of the mantissa say which polynomial, the other bits where along its part.
+            row[lane] = (bits[lane] >> MANTISSA) - FIRST_ROW
+            along[lane] = np.float64(bits[lane] & ((1 << MANTISSA) - 1)) * (2.0 / (1 << MANTISSA)) - 1.0
+        for lane in range(LANES):
+            value = net.quantile[row[lane], DEGREE]
+            for power in range(DEGREE - 1, -1, -1):
+                value = value * along[lane] + net.quantile[row[lane], power]
+            normals[draw, lane] = value * signed[lane]
+    _next_block(net)
 
 
 @njit(nogil=True, cache=True)
@@ -166,14 +158,18 @@ def skip_blocks(net, blocks):
 @njit(nogil=True, cache=True)
 def net_coordinates(net, blocks, first, last, normal):
     """Fill blocks[draws, first .. last - 1, LANES] with the next blocks of a net, as normals or as uniforms."""
+    normals = np.empty((blocks.shape[0], LANES))
     for block in range(first, last):
-        for draw in range(blocks.shape[0]):
-            if normal:
-                _net_lanes(net, draw, blocks[draw, block])
-            else:
+        if normal:
+            _net_block(net, normals)
+            for draw in range(blocks.shape[0]):
+                for lane in range(LANES):
+                    blocks[draw, block, lane] = normals[draw, lane]
+        else:
+            for draw in range(blocks.shape[0]):
                 for lane in range(LANES):
                     blocks[draw, block, lane] = (np.float64(net.base[draw] ^ net.within[draw, lane]) + 0.5) * 2.0**-32
-        _next_block(net)
+            _next_block(net)
 
 
 @njit(nogil=True, cache=True)
