@@ -156,41 +156,37 @@ def skip_blocks(net, blocks):
 
 
 @njit(nogil=True, cache=True)
-def net_normals(net, blocks):
-    """Fill blocks[B, draws, LANES] with the normals of the next blocks of a net."""
-    for block in range(blocks.shape[0]):
-        _net_block(net, blocks[block])
-
-
-@njit(nogil=True, cache=True)
-def net_uniforms(net, blocks):
-    """Fill blocks[B, draws, LANES] with the next blocks of a net."""
-    for block in range(blocks.shape[0]):
-        for draw in range(blocks.shape[1]):
-            for lane in range(LANES):
-                blocks[block, draw, lane] = (np.float64(net.base[draw] ^ net.within[draw, lane]) + 0.5) * 2.0**-32
-        _next_block(net)
+def net_coordinates(net, blocks, first, last, normal):
+    """Fill blocks[draws, first .. last - 1, LANES] with the next blocks of a net, as normals or as uniforms."""
+    normals = np.empty((blocks.shape[0], LANES))
+    for block in range(first, last):
+        if normal:
+            _net_block(net, normals)
+            for draw in range(blocks.shape[0]):
+                for lane in range(LANES):
+                    blocks[draw, block, lane] = normals[draw, lane]
+        else:
+            for draw in range(blocks.shape[0]):
+                for lane in range(LANES):
+                    blocks[draw, block, lane] = (np.float64(net.base[draw] ^ net.within[draw, lane]) + 0.5) * 2.0**-32
+            _next_block(net)
 
 
 @njit(nogil=True, cache=True)
 def strata(net, plain, random, blocks, normal):
-    """Fill blocks[K * per, D, LANES] with the points of K small nets, as uniforms or as normals.
+    """Fill blocks[D, K * per, LANES] with the points of K small nets, as uniforms or as normals.
 
     Net k has the scrambling random[k, D, bits + 1] of the direction numbers plain[D, bits]; the arrays of `net` are where it
     is made.
     """
-    per = blocks.shape[0] // random.shape[0]
+    per = blocks.shape[1] // random.shape[0]
     for k in range(random.shape[0]):
         steps, within = scramble(plain, random[k])
         net.steps[:] = steps
         net.within[:] = within
         net.base[:] = random[k, :, -1]
         net.block[0] = 0
-        some = blocks[k * per : (k + 1) * per]
-        if normal:
-            net_normals(net, some)
-        else:
-            net_uniforms(net, some)
+        net_coordinates(net, blocks, k * per, (k + 1) * per, normal)
 
 
 @njit(nogil=True, cache=True)
@@ -212,7 +208,7 @@ def quantiles(uniforms, lower, upper):
     return found
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, error_model="numpy")
 def binomials(uniforms, n, p):
     """Least k whose binomial distribution function is at least the uniform, entry by entry; n may be at most 500."""
     found = np.empty(uniforms.size)
@@ -221,11 +217,12 @@ def binomials(uniforms, n, p):
         mirrored = p[i] > 0.5
         success = 1.0 - p[i] if mirrored else p[i]
         left = 1.0 - uniforms[i] if mirrored else uniforms[i]
-        weight = (1.0 - success) ** n[i]
+        odds = success / (1.0 - success)
+        weight = (1.0 - success) ** np.int64(n[i])  # by products: a power of floats takes longer than all the rest
         k = 0.0
         while left > weight and k < n[i]:
             left -= weight
-            weight *= success / (1.0 - success) * (n[i] - k) / (k + 1.0)
+            weight *= odds * (n[i] - k) / (k + 1.0)
             k += 1.0
         found[i] = n[i] - k if mirrored else k
     return found

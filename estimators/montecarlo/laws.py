@@ -91,7 +91,15 @@ def _gamma_tables(shape: float) -> tuple[Floats, Floats]:
 def _tabled(uniforms: Floats, lower: Floats, upper: Floats) -> Floats:
     from .kernels import quantiles
 
-    return quantiles(np.ravel(uniforms), lower, upper).reshape(np.shape(uniforms))
+    return _each(lambda flat: quantiles(flat, lower, upper), uniforms)
+
+
+def _each(kernel: Callable[..., Any], uniforms: Any, *parameters: Any) -> Any:
+    """A kernel of flat arrays, entry by entry in the order in which the uniforms lie in memory."""
+    uniforms = np.asarray(uniforms)
+    axes = np.argsort([-step for step in uniforms.strides], kind="stable")
+    laid = [np.broadcast_to(np.asarray(x, float), uniforms.shape).transpose(axes) for x in (uniforms, *parameters)]
+    return kernel(*map(np.ravel, laid)).reshape(laid[0].shape).transpose(np.argsort(axes))
 
 
 def floor(values: Any) -> Ints:
@@ -117,8 +125,7 @@ def binomial(uniforms: Any, n: Any, p: Any) -> Ints:
     uniforms = _plain(uniforms)
     if np.max(n) > MOST_TRIALS:
         raise NoNet(f"it draws binomial counts of more than {MOST_TRIALS} trials")
-    n, p = (np.broadcast_to(np.asarray(_plain(x), float), uniforms.shape).ravel() for x in (n, p))
-    return binomials(uniforms.ravel(), n, p).astype(np.int64).reshape(uniforms.shape)
+    return _each(binomials, uniforms, _plain(n), _plain(p)).astype(np.int64)
 
 
 def geometric(uniforms: Any, p: Any) -> Ints:

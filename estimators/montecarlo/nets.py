@@ -260,16 +260,14 @@ class Drawn(_Served):
         self._source, self._rows, self._taken = source, index(rows), 0
 
     def _uniforms(self, size: Any) -> np.ndarray:
-        from .kernels import net_uniforms
-
-        return self._coordinates(size, net_uniforms)
+        return self._coordinates(size, False)
 
     def _normals(self, size: Any) -> np.ndarray:
-        from .kernels import net_normals
+        return self._coordinates(size, True)
 
-        return self._coordinates(size, net_normals)
+    def _coordinates(self, size: Any, normal: bool) -> np.ndarray:
+        from .kernels import net_coordinates
 
-    def _coordinates(self, size: Any, fill: Any) -> np.ndarray:
         shape, axis = _axis(size, self._rows)
         count = prod(shape) // self._rows
         block, base, within, steps, quantile = self._source
@@ -280,8 +278,9 @@ class Drawn(_Served):
                 f"a replicate takes coordinate {self._taken} of a net that has {len(base)}: a replicate must always take "
                 "as many draws as the experiment says, or use plain draws"
             )
-        blocks = np.empty((-(-self._rows // LANES), count, LANES))
-        fill(Net(block.copy(), base[some].copy(), within[some], steps[some], quantile), blocks)
+        blocks = np.empty((count, -(-self._rows // LANES), LANES))
+        place = Net(block.copy(), base[some].copy(), within[some], steps[some], quantile)
+        net_coordinates(place, blocks, 0, blocks.shape[1], normal)
         return _placed(blocks, shape, axis)
 
 
@@ -324,7 +323,7 @@ class Strata(_Served):
         self._taken += count
         if self._taken > dimensions:
             raise ValueError("a replicate must always take as many draws, or use plain draws")
-        blocks = np.empty(((nets << self._size) // LANES, count, LANES))
+        blocks = np.empty((count, (nets << self._size) // LANES, LANES))
         steps, within = np.empty((count, BITS), np.uint32), np.empty((count, LANES), np.uint32)
         place = Net(np.array([0, (1 << self._size) // LANES]), np.empty(count, np.uint32), within, steps, quantile_table())
         strata(place, directions(dimensions)[some], np.ascontiguousarray(self._random[:, some]), blocks, normal)
@@ -359,10 +358,13 @@ def _size(size: Any, *parameters: Any) -> Any:
 
 
 def _placed(blocks: np.ndarray, shape: tuple[int, ...], axis: int) -> np.ndarray:
-    """Blocks[K, coordinates, LANES] in the shape that was asked for, with the points along `axis`."""
-    rows = blocks.transpose(1, 0, 2).reshape(blocks.shape[1], -1)[:, : shape[axis]]
+    """Blocks[coordinate, K, LANES] in the shape that was asked for, with the points along `axis`.
+
+    In memory the points of one coordinate stay beside each other: arithmetic on all points of a few coordinates is fast so.
+    """
+    rows = blocks.reshape(len(blocks), -1)[:, : shape[axis]]
     others = [n for k, n in enumerate(shape) if k != axis]
-    return np.ascontiguousarray(np.moveaxis(rows.reshape(*others, shape[axis]), -1, axis))
+    return np.moveaxis(rows.reshape(*others, shape[axis]), -1, axis)
 
 
 def _axis(size: Any, rows: int) -> tuple[tuple[int, ...], int]:

@@ -93,6 +93,13 @@ class TestPoints:
             assert np.max(np.abs(normals - exact) / np.spacing(np.abs(exact))) <= 8
         assert np.all(np.isfinite(nets.quantile_table()))
 
+    def test_shapes_may_have_the_points_along_any_axis(self):
+        source = start(6, 9)
+        points = nets.uniforms(source, 512)[:500]
+        for shape, axis in (((500, 2, 3), 0), ((2, 500, 3), 1), ((2, 3, 500), 2), ((500, 6), 0)):
+            found = np.moveaxis(Drawn(source, 500).random(shape), axis, 0)
+            np.testing.assert_array_equal(found.reshape(500, 6), points)
+
     def test_constants_that_numbas_cache_must_see_are_those_of_the_other_file(self):
         assert kernels.LANES == LANES == 2**kernels.LOG2_LANES
         assert 2 ** (52 - kernels.MANTISSA) == laws.PARTS

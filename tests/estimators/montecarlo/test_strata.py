@@ -46,6 +46,14 @@ class TestLaws:
         p = np.linspace(0.01, 0.99, len(CELLS))
         np.testing.assert_array_equal(laws.binomial(CELLS, 9, p), stats.binom.ppf(CELLS, 9, p))
 
+    def test_how_uniforms_lie_in_memory_changes_nothing(self):
+        cells = np.random.default_rng(0).permutation(CELLS)[: 2**9 * 6].reshape(2, 2**9, 3)
+        p = np.linspace(0.01, 0.99, 3)
+        for axes in ((0, 1, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)):
+            laid = np.ascontiguousarray(cells.transpose(axes)).transpose(np.argsort(axes))
+            np.testing.assert_array_equal(laws.beta(laid, 2.0, 3.0), laws.beta(cells.ravel(), 2.0, 3.0).reshape(cells.shape))
+            np.testing.assert_array_equal(laws.binomial(laid, 9, p), stats.binom.ppf(cells, 9, p))
+
     def test_the_outermost_cells_and_the_middle(self):
         ends = np.array([2.0**-33, 0.5 - 2.0**-33, 0.5, 0.5 + 2.0**-33, 1 - 2.0**-33])
         np.testing.assert_allclose(laws.beta(ends, 0.3, 30.0), stats.beta.ppf(ends, 0.3, 30.0), rtol=1e-11)
