@@ -613,7 +613,13 @@ def read_rows(rows: ArrayLike, name: str = "rows", booleans: bool = False) -> Fl
 
 def read_samples(samples: Sequence[ArrayLike]) -> list[Floats]:
     """Return many clients' rows, each as `read_rows` returns them; what are arrays of floats are looked at together."""
-    found = list(listing("samples", samples))
+    found = None
+    try:
+        found = list(listing("samples", samples))
+    except Exception:  # its text may quote the data, and so it is dropped here and not chained
+        pass
+    if found is None:
+        raise ValueError(f"samples must be a list with the rows of each client, got {type(samples).__name__}")
     if not found:
         raise ValueError("samples must hold the rows of at least one client")
     plain = all(type(rows) is np.ndarray and rows.dtype == np.float64 and rows.ndim == 1 and rows.size for rows in found)

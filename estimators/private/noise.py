@@ -20,7 +20,14 @@ from estimators.accounting.mechanisms import gaussian_sigma
 from estimators.accounting.privacy import zcdp_from_epsilon
 from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.validation import choice
-from estimators.private.exact_batches import MOST_SCALE, MOST_SIGMA2, discrete_gaussians, discrete_laplaces, uniforms
+from estimators.private.exact_batches import (
+    MOST_SCALE,
+    MOST_SIGMA2,
+    SMALL_SIGMA2,
+    discrete_gaussians,
+    discrete_laplaces,
+    uniforms,
+)
 from estimators.private.exact_noise import (
     discrete_gaussian,
     discrete_gaussian_delta,
@@ -240,7 +247,8 @@ def gaussians(sigma2s: Sequence[int], generator: np.random.Generator | None) -> 
     if len(sigma2s) <= FEW or max(sigma2s) > MOST_SIGMA2:
         return [discrete_gaussian(v, generator) for v in sigma2s]
     same = len(set(sigma2s)) == 1
-    return discrete_gaussians(sigma2s[0] if same else np.array(sigma2s, np.int64), len(sigma2s), generator).tolist()
+    each = np.array(sigma2s, np.int64 if max(sigma2s) <= SMALL_SIGMA2 else object)
+    return discrete_gaussians(sigma2s[0] if same else each, len(sigma2s), generator).tolist()
 
 
 def staircases(
