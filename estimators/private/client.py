@@ -579,6 +579,15 @@ def raw(name: str, values: ArrayLike, booleans: bool = False) -> Floats:
     raise ValueError(f"{name} must be an array of finite numbers; {complaint(values)}")
 
 
+def raw_listing(name: str, values: Any) -> list[Any]:
+    """Return raw data of many clients as a list, one entry per client; an error quotes none of it."""
+    try:
+        return list(listing(name, values))
+    except Exception:  # as in `raw`
+        pass
+    raise ValueError(f"{name} must be a list with the rows of each client, got {type(values).__name__}")
+
+
 def complaint(values: Any) -> str:
     """Say where values are no finite numbers, without quoting any."""
     if isinstance(values, (list, tuple)) and any(isinstance(value, (list, tuple)) for value in values):
@@ -613,13 +622,7 @@ def read_rows(rows: ArrayLike, name: str = "rows", booleans: bool = False) -> Fl
 
 def read_samples(samples: Sequence[ArrayLike]) -> list[Floats]:
     """Return many clients' rows, each as `read_rows` returns them; what are arrays of floats are looked at together."""
-    found = None
-    try:
-        found = list(listing("samples", samples))
-    except Exception:  # its text may quote the data, and so it is dropped here and not chained
-        pass
-    if found is None:
-        raise ValueError(f"samples must be a list with the rows of each client, got {type(samples).__name__}")
+    found = raw_listing("samples", samples)
     if not found:
         raise ValueError("samples must hold the rows of at least one client")
     plain = all(type(rows) is np.ndarray and rows.dtype == np.float64 and rows.ndim == 1 and rows.size for rows in found)

@@ -61,6 +61,7 @@ LAPLACE_DENOMINATOR = 1 << 30
 LARGEST_NUMERATOR = 1 << 62  # of a scale that arrays of 64-bit integers draw at
 FEW = 8  # draws up to which one at a time is faster than arrays
 SMALLEST_EPS = 1e-70
+LARGEST_EPS = 1e20  # above which Gaussian noise is that of this eps, itself next to none
 SUMMABLE = 1e12  # largest sigma2 at which the exact delta is summed
 
 
@@ -178,6 +179,7 @@ def added(totals: Sequence[Sequence[int]], noise: Sequence[Sequence[float]]) -> 
 @lru_cache(maxsize=1024)
 def largest_ratio(mechanism: str, eps: float, delta: float) -> float:
     """Return the largest Euclidean change over the deviation of the noise that (eps, delta) allows."""
+    eps = min(eps, LARGEST_EPS)
     if mechanism == "gaussian":
         return float(1 / gaussian_sigma(eps=eps, delta=delta, sensitivity=1.0))
     return float(np.sqrt(2 * zcdp_from_epsilon(eps=eps, delta=delta)))
