@@ -244,14 +244,15 @@ def pull(liars: int, normal2: Floats, noise: Noise, levels: Floats, most: Floats
     parts = added / variance
     laplace = np.ones(parts.size, bool)
     laplace[noise.stairs] = False
-    grids = [(np.linspace(parts[laplace].min(), parts[laplace].max(), PARTS), None)] if laplace.any() else []
+    kinds: list[tuple[Floats, int | None]] = [(parts[laplace], None)] if laplace.any() else []
     if (law := noise.law) is not None:
         shapes, whose = np.unique(np.column_stack([law.used, law.inner, law.step]), axis=0, return_inverse=True)
         for i in range(len(shapes)):
             one = np.flatnonzero(whose.ravel() == i)
-            grids.append((np.linspace(*(f(parts[noise.stairs[one]]) for f in (np.min, np.max)), PARTS), int(one[0])))
+            kinds.append((parts[noise.stairs[one]], int(one[0])))
     strongest = np.zeros(levels.size)
-    for grid, example in grids:
+    for own, example in kinds:
+        grid = np.linspace(own.min(), own.max(), PARTS)
         part, normal = grid[:, None] + 0 * levels, np.sqrt(1 - grid)[:, None] + 0 * levels
         unit = Noise(np.sqrt(part / 2).ravel(), np.empty(0, int), None)
         if example is not None and law is not None:
