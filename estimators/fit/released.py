@@ -34,7 +34,8 @@ class Released:
 
     prior : Prior, BetaPrior or RegressionPrior; numbers : what it says, name to (value, standard error or None);
     clients : how many there are; released : in words, what noise was added to, and how much one client can move it;
-    guarantees : of each client; budget : of the data set, if it was charged; converged : whether the fit was.
+    guarantees : of each client, or the one of the release if it is `together` about all of them;
+    budget : of the data set, if it was charged; converged : whether the fit was.
     """
 
     prior: Broadcast
@@ -42,10 +43,16 @@ class Released:
     clients: int
     released: str
     guarantees: tuple[Guarantee, ...]
+    together: bool = False
     budget: dict[str, Any] | None = None
     lines: tuple[str, ...] = ()
     converged: bool = True
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def about(self) -> int | None:
+        """Of how many clients each guarantee is, if it is of all of them together."""
+        return self.clients if self.together else None
 
     def summary(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -58,7 +65,7 @@ class Released:
             "numbers": {name: {"value": value, "standard_error": error} for name, (value, error) in self.numbers.items()},
             "clients": self.clients,
             "privacy": list(self.lines),
-            "provenance": provenance_of(self.guarantees),
+            "provenance": provenance_of(self.guarantees, self.about),
             "budget": self.budget,
             "converged": self.converged,
             "notes": self.notes,
@@ -73,9 +80,9 @@ def charged(
     from estimators.private.server import guarantee_lines
 
     budget = None if charge is None else charge(spent)
-    found = provenance_of(made.guarantees)
+    found = provenance_of(made.guarantees, made.about)
     lines = (
-        *guarantee_lines(made.guarantees),
+        *guarantee_lines(made.guarantees, made.about),
         f"released: {made.released}.",
         *([] if budget is None else [f"budget of {budget}."]),
         f"public: {'; '.join(found['public'])}.",
@@ -138,7 +145,7 @@ def central(
         prior = BetaPrior(mu, spread)
         numbers = {"centre": (mu, mu_error), "variance between clients": (spread, error)}
         what = "the mean and the variance of the clients' shares of ones; one client moves the mean by at most 1 / clients"
-        return charged(Released(prior, numbers, m, what, (found.guarantee,) * m), charge, found.guarantee)
+        return charged(Released(prior, numbers, m, what, (found.guarantee,), True), charge, found.guarantee)
     if not isinstance(table, ClientTable) or table.rows is None:
         raise ValueError("a central release needs raw rows, client,value or client,outcome, or counts")
     if bounds is None:
@@ -167,7 +174,7 @@ def central(
         + ("" if within is None else ", and the mean of their variances")
         + f"; one client moves the mean by at most {bounds[1] - bounds[0]:g} / clients"
     )
-    return charged(Released(prior, numbers, m, what, (guarantee,) * m), charge, guarantee)
+    return charged(Released(prior, numbers, m, what, (guarantee,), True), charge, guarantee)
 
 
 def row_variance(

@@ -32,6 +32,7 @@ from estimators.private.client import MeanClient, RateClient, two_point
 from estimators.private.distributed import noisy_parts, sigma2_each
 from estimators.private.regression import RegressionClient
 from estimators.private.reports import low_high
+from estimators.private.secure_sum import lying_server
 
 __all__ = ["BROKEN", "CASES", "audit_draws", "audit_release", "neighbours"]
 
@@ -267,6 +268,26 @@ def distributed(*, clients: int = 3, counted: int | None = None, eps: float = 1.
     return audit_draws(draws, pairs, eps=eps, delta=TIGHT, adjacency="client", name="distributed mean", **more)
 
 
+def lied_to(*, clients: int = 9, threshold: int = 5, careless: bool = False, eps: float = 1.0, **more: Any) -> Case:
+    """Audit what a server learns from a secure sum by telling parties different stories of who was heard.
+
+    The attack is made once, on numbers that tell whose sum it is; runs are of a sum with the noise of those whom it singled
+    out.  Where it fails the round ends and there is none: what the server has then are words behind masks.
+    """
+    numbers = 1 << np.arange(clients)
+    try:
+        found = lying_server(numbers[:, None], threshold=threshold, bits=clients + 1, careless=careless)
+    except ValueError:
+        found = None
+    if found is not None and found.total.tolist() == [numbers[list(found.heard)].sum()]:
+        return distributed(clients=len(found.heard), counted=threshold, eps=eps, **more)
+    nothing = [(0.0, 1.0)]
+    return audit_draws(
+        lambda value, runs, generator: np.zeros(runs), nothing, eps=eps, delta=TIGHT, adjacency="client",
+        name="distributed mean, lying server", **more,
+    )  # fmt: skip
+
+
 def shuffled_bits(*, n: int = 10, eps: float = 1.0, **more: Any) -> Case:
     """Audit what a server sees of shuffled random bits, their number: one client's bit is 0 or 1, those of others are 0."""
 
@@ -295,6 +316,7 @@ CASES: dict[str, Callable[..., Case]] = {
     **{f"rate, client, {m}": partial(rate, m, "client") for m in ("discrete-laplace", "two-point", "finite-output")},
     "central prior": central,
     "distributed mean": distributed,
+    "distributed mean, lying server": lied_to,
     "regression": regression,
     "shuffled bits": shuffled_bits,
 }
@@ -319,9 +341,9 @@ class Unclipped(MeanClient):
 class HalfNoise(MeanClient):
     """Adds noise for half the sensitivity, as for added and removed rows where one is replaced."""
 
-    def randomise(self, totals: Any, sensitivities: Any, two: Any, generator: Any) -> Any:
+    def randomise(self, totals: Any, sensitivities: Any, generator: Any, shares: Any = (1,)) -> Any:
         """Return numbers with too little noise."""
-        return super().randomise(totals, [[s // 2 for s in column] for column in sensitivities], two, generator)
+        return super().randomise(totals, [[s // 2 for s in column] for column in sensitivities], generator, shares)
 
 
 class OwnBounds(MeanClient):
@@ -371,5 +393,6 @@ BROKEN: dict[str, Callable[..., Case]] = {
     "known noise": partial(mean, "discrete-laplace", "client", client=KnownNoise),
     "budget spent twice": partial(mean, "discrete-laplace", "client", client=SpentTwice),
     "noise of the lost": noise_of_the_lost,
+    "lying server, unchecked lists": partial(lied_to, careless=True),
 }
 """Mechanisms that are broken, each in one way; every audit must refute the claim."""

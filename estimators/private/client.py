@@ -102,7 +102,38 @@ class AtHome:
         return float(self.law.quantile((1 - level) / 2)[0]), float(self.law.quantile((1 + level) / 2)[0])
 
 
-class MeanClient:
+class OwnNoise:
+    """What clients share that add noise to whole numbers of theirs: the settings, and the noise."""
+
+    eps: float
+    delta: float
+    adjacency: Literal["row", "client"]
+    mechanism: str
+
+    def randomise(
+        self,
+        totals: list[list[int]],
+        sensitivities: list[list[int]],
+        generator: np.random.Generator | None,
+        shares: Sequence[int | Fraction] = (1,),
+    ) -> Noisy:
+        """Return numbers with noise, its variances, and guarantees; arguments as of ``noise.add_noise``."""
+        if self.mechanism == "two-point":
+            return two_point(totals[0], self.eps, generator)
+        return add_noise(
+            totals,
+            sensitivities=sensitivities,
+            eps=self.eps,
+            delta=self.delta,
+            mechanism=self.mechanism,
+            adjacency=self.adjacency,
+            trusted="client",
+            generator=generator,
+            shares=shares,
+        )
+
+
+class MeanClient(OwnNoise):
     """Client side of private Gaussian means: rows in, a `MeanReport` out.
 
     Parameters
@@ -266,30 +297,13 @@ class MeanClient:
                 totals.append(quantised_integers(spread, levels, generator).tolist())
                 sensitivities.append([levels] * m)
                 units.append(np.full(m, unit))
-        values, variances, guarantees = self.randomise(totals, sensitivities, two, generator)
+        part = Fraction(self.variance_share)  # so that the shares add to one without rounding
+        shares = [1 - part, part] if two else [1]
+        values, variances, guarantees = self.randomise(totals, sensitivities, generator, shares)
         numbers = [unit * np.array(column, float) for unit, column in zip(units, values, strict=True)]
         noise = [unit**2 * np.array(column) for unit, column in zip(units, variances, strict=True)]
         columns = [low + numbers[0], noise[0], rounding, *([numbers[1], noise[1]] if two else [])]
         return [column.tolist() for column in columns], guarantees
-
-    def randomise(
-        self, totals: list[list[int]], sensitivities: list[list[int]], two: bool, generator: np.random.Generator | None
-    ) -> Noisy:
-        """Return noisy numbers, variances and guarantees."""
-        if self.mechanism == "two-point":
-            return two_point(totals[0], self.eps, generator)
-        part = Fraction(self.variance_share)  # so that the shares add to one without rounding
-        return add_noise(
-            totals,
-            sensitivities=sensitivities,
-            eps=self.eps,
-            delta=self.delta,
-            mechanism=self.mechanism,
-            adjacency=self.adjacency,
-            trusted="client",
-            generator=generator,
-            shares=[1 - part, part] if two else [1],
-        )
 
     @paired
     def share_clipped(self, rows: ArrayLike) -> float:
@@ -332,7 +346,7 @@ class MeanClient:
         return AtHome(prior.at_home(float(mean_of(rows)), within / len(rows), told))
 
 
-class RateClient:
+class RateClient(OwnNoise):
     """Client side of private rates: answers 0 or 1 in, a `RateReport` out.
 
     Parameters
@@ -427,7 +441,7 @@ class RateClient:
                 x * (x - 1) / (n * (n - 1)) if pairs else x / n for x, n in zip(ones, trials, strict=True)
             ]  # fmt: skip
             bits = quantised_integers(np.array(parts), 1, generator).tolist()
-            (values,), (variances,), guarantees = two_point(bits, self.eps, generator)
+            (values,), (variances,), guarantees = self.randomise([bits], [[1] * len(bits)], generator)
             kind, sizes = self.statistic, [1] * len(trials)
         else:
             kind, sizes = "ones", trials
@@ -460,17 +474,8 @@ class RateClient:
             said = np.array(exact_sums(answers, np.array(trials)))
             variances = n * wrong * (1 - wrong) / (1 - 2 * wrong) ** 2
             return ((said - n * wrong) / (1 - 2 * wrong)).tolist(), variances.tolist(), [guarantee] * len(ones)
-        (values,), (variances,), guarantees = add_noise(
-            [ones],
-            sensitivities=[[1] * len(ones) if self.adjacency == "row" else trials],
-            eps=self.eps,
-            delta=self.delta,
-            mechanism=self.mechanism,
-            adjacency=self.adjacency,
-            trusted="client",
-            generator=generator,
-            shares=[1],
-        )
+        most = [1] * len(ones) if self.adjacency == "row" else trials
+        (values,), (variances,), guarantees = self.randomise([ones], [most], generator)
         return values, variances, guarantees
 
     @paired
@@ -574,6 +579,15 @@ def raw(name: str, values: ArrayLike, booleans: bool = False) -> Floats:
     raise ValueError(f"{name} must be an array of finite numbers; {complaint(values)}")
 
 
+def raw_listing(name: str, values: Any) -> list[Any]:
+    """Return raw data of many clients as a list, one entry per client; an error quotes none of it."""
+    try:
+        return list(listing(name, values))
+    except Exception:  # as in `raw`
+        pass
+    raise ValueError(f"{name} must be a list with the rows of each client, got {type(values).__name__}")
+
+
 def complaint(values: Any) -> str:
     """Say where values are no finite numbers, without quoting any."""
     if isinstance(values, (list, tuple)) and any(isinstance(value, (list, tuple)) for value in values):
@@ -608,7 +622,7 @@ def read_rows(rows: ArrayLike, name: str = "rows", booleans: bool = False) -> Fl
 
 def read_samples(samples: Sequence[ArrayLike]) -> list[Floats]:
     """Return many clients' rows, each as `read_rows` returns them; what are arrays of floats are looked at together."""
-    found = list(listing("samples", samples))
+    found = raw_listing("samples", samples)
     if not found:
         raise ValueError("samples must hold the rows of at least one client")
     plain = all(type(rows) is np.ndarray and rows.dtype == np.float64 and rows.ndim == 1 and rows.size for rows in found)

@@ -3,6 +3,7 @@
 Each draw is an exact consequence of random words, as there; here many are made at once, in 64-bit integers that never
 overflow: every function says why next to its limit, and refuses what is beyond.  Events of probability exp(-x y z) are
 events of probability x y z / k in a row, and a product of fractions is an event for each, so that nothing is multiplied out.
+Fractions of larger numbers (Python's integers, in arrays of objects) are compared with random words digit by digit.
 
 Belongs here: samplers of arrays.  Single draws of any size are in ``exact_noise``, laws that a client releases in
 ``finite_output`` and ``staircase``.
@@ -23,7 +24,9 @@ __all__ = ["discrete_gaussians", "discrete_laplaces", "exponential_events", "geo
 
 MOST_UNITS = 1 << 10  # whole units of an exponential variable; more have probability exp(-1024), below 1e-444
 MOST_SCALE = 1 << 50  # of geometric noise: times MOST_UNITS it stays below 2^60
-MOST_SIGMA2 = 1 << 40  # of Gaussian noise: draws stay below 2^20 (MOST_UNITS + 1), so their squares below 2^61
+SMALL_SIGMA2 = 1 << 40  # of Gaussian noise, up to which draws stay below 2^20 (MOST_UNITS + 1), and their squares below 2^61
+MOST_SIGMA2 = 1 << 98  # whose draws, below 2^50 (MOST_UNITS + 1), have 64 bits, but not what is calculated of them
+DIGIT = 62  # bits of a large fraction that are compared at once
 
 
 def words(size: int, generator: np.random.Generator | None) -> np.ndarray:
@@ -61,6 +64,24 @@ def of(values: Any, places: Ints) -> Any:
     return values[places] if isinstance(values, np.ndarray) else values
 
 
+def chances(numerator: Ints | int, denominator: Ints | int, size: int, generator: np.random.Generator | None) -> np.ndarray:
+    """Return events whose probabilities are fractions in [0, 1]; exact, also for arrays of Python's integers.
+
+    Of those, a uniform number and the fraction are compared by digits: mostly the first one decides.
+    """
+    if not (isinstance(numerator, np.ndarray) and numerator.dtype == object):
+        return uniforms(denominator, size, generator) < numerator
+    found, waiting, rest = np.zeros(size, bool), np.arange(size), numerator
+    while waiting.size:
+        wide = rest << DIGIT
+        digit = wide // denominator  # 2^62 where the fraction is 1
+        draw = uniforms(1 << DIGIT, waiting.size, generator)
+        found[waiting] = (draw < digit).astype(bool)
+        open_yet = np.flatnonzero((draw == digit).astype(bool))
+        rest, denominator, waiting = (wide - digit * denominator)[open_yet], of(denominator, open_yet), waiting[open_yet]
+    return found
+
+
 def exponential_events(
     factors: Sequence[tuple[Ints | int, Ints | int]], size: int, generator: np.random.Generator | None = None
 ) -> np.ndarray:
@@ -78,7 +99,7 @@ def exponential_events(
     while waiting.size:
         go = uniforms(tries, waiting.size, generator) == 0
         for numerator, denominator in factors:
-            go &= uniforms(of(denominator, waiting), waiting.size, generator) < of(numerator, waiting)
+            go &= chances(of(numerator, waiting), of(denominator, waiting), waiting.size, generator)
         even[waiting[~go]] = tries % 2 == 1
         waiting, tries = waiting[go], tries + 1
     return even
@@ -91,7 +112,8 @@ def survivals(
     factors: Sequence[tuple[Ints | int, Ints | int]] = (),
 ) -> np.ndarray:
     """Return events of probability exp(-numerator / denominator * product of factors), the first fraction of any size."""
-    whole, rest = np.divmod(numerator, denominator)
+    whole = numerator // denominator
+    rest = numerator - whole * denominator
     alive = exponential_events([(rest, denominator), *factors], len(whole), generator)
     units = 0
     while (waiting := np.flatnonzero(alive & (whole > units))).size:
@@ -165,14 +187,16 @@ def discrete_gaussians(sigma2: int | Ints, size: int, generator: np.random.Gener
 
     Parameters
     ----------
-    sigma2 : whole number in 0..2^40 (0 gives zeros), or an array (size,) of such; size : number of draws; generator : as in
-        `uniforms`.
+    sigma2 : whole number in 0..2^98 (0 gives zeros), or an array (size,) of such, of Python's integers where they are large;
+        size : number of draws; generator : as in `uniforms`.
 
     >>> discrete_gaussians(100, 6, np.random.default_rng(1)).tolist()
     [-8, 8, -13, 6, -9, 14]
     """
     if not np.all(np.greater_equal(sigma2, 0) & np.less_equal(sigma2, MOST_SIGMA2)):
-        raise ValueError(f"sigma2 must lie in 0..2^40 for draws in batches, got {sigma2}; use discrete_gaussian")
+        raise ValueError(f"sigma2 must lie in 0..2^98 for draws in batches, got {sigma2}; use discrete_gaussian")
+    if np.any(np.greater(sigma2, SMALL_SIGMA2)):
+        return large_gaussians(sigma2, size, generator)
     found = np.zeros(size, np.int64)
     waiting = np.flatnonzero(np.broadcast_to(sigma2, size))
     while waiting.size:
@@ -186,6 +210,22 @@ def discrete_gaussians(sigma2: int | Ints, size: int, generator: np.random.Gener
         good = survivals(whole**2, 2 * mine, generator)
         good &= survivals(whole, mine, generator, [part])
         good &= exponential_events([(1, 2 * mine), part, part], waiting.size, generator)
+        found[waiting[good]] = y[good]
+        waiting = waiting[~good]
+    return found
+
+
+def large_gaussians(sigma2: int | Ints, size: int, generator: np.random.Generator | None) -> Ints:
+    """Return what `discrete_gaussians` says, with the probabilities in Python's integers."""
+    found = np.zeros(size, np.int64)
+    each = np.array(np.broadcast_to(sigma2, size).tolist(), dtype=object)  # no longer of 64 bits
+    waiting = np.flatnonzero(each > 0)
+    while waiting.size:
+        mine = each[waiting]
+        t = np.array([isqrt(v) + 1 for v in mine.tolist()], np.int64)  # at most 2^49 + 1
+        y = discrete_laplaces((t, np.ones_like(t)), waiting.size, generator)
+        wide = t.astype(object)
+        good = survivals((abs(y).astype(object) * wide - mine) ** 2, 2 * mine * wide**2, generator)
         found[waiting[good]] = y[good]
         waiting = waiting[~good]
     return found

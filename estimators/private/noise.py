@@ -20,7 +20,14 @@ from estimators.accounting.mechanisms import gaussian_sigma
 from estimators.accounting.privacy import zcdp_from_epsilon
 from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.validation import choice
-from estimators.private.exact_batches import MOST_SCALE, MOST_SIGMA2, discrete_gaussians, discrete_laplaces, uniforms
+from estimators.private.exact_batches import (
+    MOST_SCALE,
+    MOST_SIGMA2,
+    SMALL_SIGMA2,
+    discrete_gaussians,
+    discrete_laplaces,
+    uniforms,
+)
 from estimators.private.exact_noise import (
     discrete_gaussian,
     discrete_gaussian_delta,
@@ -54,6 +61,7 @@ LAPLACE_DENOMINATOR = 1 << 30
 LARGEST_NUMERATOR = 1 << 62  # of a scale that arrays of 64-bit integers draw at
 FEW = 8  # draws up to which one at a time is faster than arrays
 SMALLEST_EPS = 1e-70
+LARGEST_EPS = 1e20  # above which Gaussian noise is that of this eps, itself next to none
 SUMMABLE = 1e12  # largest sigma2 at which the exact delta is summed
 
 
@@ -171,6 +179,7 @@ def added(totals: Sequence[Sequence[int]], noise: Sequence[Sequence[float]]) -> 
 @lru_cache(maxsize=1024)
 def largest_ratio(mechanism: str, eps: float, delta: float) -> float:
     """Return the largest Euclidean change over the deviation of the noise that (eps, delta) allows."""
+    eps = min(eps, LARGEST_EPS)
     if mechanism == "gaussian":
         return float(1 / gaussian_sigma(eps=eps, delta=delta, sensitivity=1.0))
     return float(np.sqrt(2 * zcdp_from_epsilon(eps=eps, delta=delta)))
@@ -240,7 +249,8 @@ def gaussians(sigma2s: Sequence[int], generator: np.random.Generator | None) -> 
     if len(sigma2s) <= FEW or max(sigma2s) > MOST_SIGMA2:
         return [discrete_gaussian(v, generator) for v in sigma2s]
     same = len(set(sigma2s)) == 1
-    return discrete_gaussians(sigma2s[0] if same else np.array(sigma2s, np.int64), len(sigma2s), generator).tolist()
+    each = np.array(sigma2s, np.int64 if max(sigma2s) <= SMALL_SIGMA2 else object)
+    return discrete_gaussians(sigma2s[0] if same else each, len(sigma2s), generator).tolist()
 
 
 def staircases(

@@ -21,7 +21,7 @@ from estimators.numerics.limits import quiet
 from estimators.private.mechanisms import worst_variances
 from estimators.private.staircase import Staircase
 
-__all__ = ["LAWS", "LaplaceNoise", "NoiseLaw", "NormalNoise", "StaircaseNoise"]
+__all__ = ["LAWS", "LaplaceNoise", "NoiseLaw", "NormalNoise", "StaircaseNoise", "laplace_beyond"]
 
 JUMPS = 24  # lengths that resolve a staircase, in one of its blocks
 KINK = 12  # and the kink of Laplace noise, in its scale
@@ -77,6 +77,30 @@ class NormalNoise:
     def draw(self, generator: np.random.Generator) -> Floats:
         """Return new noise of each report, array (m,)."""
         return np.sqrt(self.normal) * generator.standard_normal(self.normal.size)
+
+
+def laplace_beyond(distance: Floats, normal: Floats, scale: Floats) -> Floats:
+    """Chance that a normal error and Laplace noise together exceed a distance, on either side; exact.
+
+    Parameters
+    ----------
+    distance, normal, scale : arrays of one shape, numbers >= 0: distances, standard deviations of the normal error, scales
+        of the Laplace noise (0 for none).
+
+    >>> laplace_beyond(np.array([1.96, 2.0]), np.array([1.0, 0.0]), np.array([0.0, 1.0])).round(4).tolist()
+    [0.05, 0.1353]
+    """
+    from scipy.special import log_ndtr, ndtr
+
+    t, s, b = np.broadcast_arrays(*(np.asarray(x, float) for x in (distance, normal, scale)))
+    with quiet():
+        plain = np.where(s > 0, 2 * ndtr(-t / np.where(s > 0, s, 1.0)), (t <= 0) * 1.0)
+        r, z = s / np.where(b > 0, b, 1.0), t / np.where(s > 0, s, 1.0)
+        near = np.exp(r**2 / 2 - r * z + log_ndtr(z - r))
+        far = np.exp(r**2 / 2 + r * z + log_ndtr(-z - r))
+        both = 2 * ndtr(-z) + near - far
+        laplace = np.exp(-t / np.where(b > 0, b, 1.0))
+    return np.clip(np.where(b == 0, plain, np.where(s > 1e-6 * b, both, laplace)), 0.0, 1.0)
 
 
 class LaplaceNoise:
@@ -166,6 +190,11 @@ class StaircaseNoise:
         self.feature, self.slope = width / JUMPS, 2 * self.used / width
         self.smooth = LaplaceNoise(variance, np.zeros(variance.size), eps)
 
+    def resized(self, row: int, width: Floats) -> StaircaseNoise:
+        """Return the noise of one report for other largest changes."""
+        ratio, same = 2 * (self.smooth.scale[row] / self.width[row]) ** 2, np.ones(width.size)
+        return StaircaseNoise(ratio * width**2, 0 * width, self.used[row] * same, width)
+
     def pieces(self, rows: Ints, away: Floats, variance: Floats) -> tuple[Floats, list[tuple[Floats, Floats, Floats]]]:
         """Return the deviation, and the pieces near each point: the log height, and the ends."""
         D, g, used = (column(x, rows) for x in (self.width, self.inner, self.used))
@@ -197,6 +226,29 @@ class StaircaseNoise:
             found = highest + np.log(total)
         plain = sd > SMOOTH * column(self.width, rows)
         return np.where(plain, self.smooth.log_density(rows, away, variance), found) if plain.any() else found
+
+    def beyond(self, rows: Ints, away: Floats, variance: Floats) -> Floats:
+        """Return the chance that noise plus an independent normal error of some variance is farther than `away` on a side.
+
+        >>> law = StaircaseNoise(np.array([1.918]), np.array([0.0]), np.array([1.0]), np.array([1.0]))
+        >>> law.beyond(np.array([0]), np.array([[0.0, 1.0, 2.0]]), np.array(0.0)).round(4).tolist()
+        [[0.5, 0.1839, 0.0677]]
+        """
+        from scipy.special import ndtr
+
+        def below(z):  # the integral of the normal distribution function up to z
+            return z * ndtr(z) + np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+
+        sd, pieces = self.pieces(rows, away, variance)
+        used, D = column(self.used, rows), column(self.width, rows)
+        total = np.exp(-used * np.rint(pieces[-1][2] / D)) / 2  # of all blocks farther out
+        for log, low, high in pieces:
+            total = total + np.exp(log) * sd * (below((high - away) / sd) - below((low - away) / sd))
+        plain = sd > SMOOTH * D
+        if plain.any():
+            smooth = laplace_beyond(away, sd, column(self.smooth.scale, rows)) / 2
+            total = np.where(plain, smooth, total)
+        return total
 
     def draw(self, generator: np.random.Generator) -> Floats:
         """Return new noise of each report, array (m,)."""

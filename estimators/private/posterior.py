@@ -409,15 +409,22 @@ class GridLaws:
         return self.table.family.high - self.table.family.low
 
     def quantile(self, q: float) -> Floats:
-        """Quantile of each client's law."""
+        """Quantile of each client's law: an end, if it is nearer to that than the places go.
+
+        Rates of priors with most of their mass at the ends may be 1e-100, far below the first place.
+        """
         q = single(probability, "q", q)
         family = self.table.family
+        ends = [float(family.value(np.array(below), np.array(self.width - below))) for below in (0.0, self.width)]
         if q in (0.0, 1.0):
-            return np.full(self.whose.size, float(family.value(np.array(q * self.width), np.array((1 - q) * self.width))))
+            return np.full(self.whose.size, ends[int(q)])
         found = np.empty(self.size)
         for block, part in zip(self.table.blocks, self.parts, strict=True):
-            u = inverse(*distribution(part), np.full(len(part), q), np.arange(len(part)))
-            found[block.rows] = family.value(*block.window.places.at(block.window.start + u)[:2])
+            (places, start, stop), (below, slopes) = block.window, distribution(part)
+            u = inverse(below, slopes, np.full(len(part), q), np.arange(len(part)))
+            inside = family.value(*places.at(start + u)[:2])
+            lowest, highest = (start == 0) & (q <= below[:, 0]), (stop == places.size) & (q > below[:, -1])
+            found[block.rows] = np.where(lowest, ends[0], np.where(highest, ends[1], inside))
         return found[self.whose]
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:

@@ -30,7 +30,10 @@ NOT_COVERED = (
 )
 ROW = "a person with several rows, of which one is protected"
 FLOATS = "the last bits of floating-point noise (Mironov 2012), drawn by a generator made for statistics"
-TOGETHER = "clients of whom more tell the server their noise than was agreed, and a server that tells them different stories"
+TOGETHER = (
+    "clients of whom more tell the server their noise than was agreed, and a server that gave them each other's keys for "
+    "signatures"
+)
 SEEDED = "anybody who knows or guesses the seed, and with it the noise"
 
 
@@ -49,17 +52,18 @@ def in_short(guarantee: Guarantee) -> str:
     return f"eps={guarantee.eps:g}, delta={guarantee.delta:g} for {who}"
 
 
-def provenance_of(guarantees: Iterable[Guarantee]) -> dict[str, Any]:
+def provenance_of(guarantees: Iterable[Guarantee], together: int | None = None) -> dict[str, Any]:
     """Return what the guarantees of many clients rest on, as plain values for JSON.
 
     Parameters
     ----------
-    guarantees : list of Guarantee, one per client.
+    guarantees : list of Guarantee, one per client; or one per release, each about all clients together.
+    together : whole number >= 1, of those clients; None if each guarantee is of one client.
 
     Returns
     -------
-    dict of "simulated" (True if any noise was seeded), "randomness", "guarantees" (each kind with its number of clients,
-    adjacency, who is trusted, mechanism and accountant), "public" and "not_covered" (lists of sentences).
+    dict of "simulated" (True if any noise was seeded), "randomness", "guarantees" (each kind with its number of clients
+    and of releases, adjacency, who is trusted, mechanism and accountant), "public" and "not_covered" (lists of sentences).
 
     >>> found = provenance_of([Guarantee(1.0, 0.0, "row", "client", "answers", simulated=True)] * 3)
     >>> found["simulated"], found["randomness"], found["guarantees"][0]["clients"]
@@ -77,7 +81,8 @@ def provenance_of(guarantees: Iterable[Guarantee]) -> dict[str, Any]:
         "randomness": f"a seeded generator: {SIMULATED}" if simulated else "the operating system's entropy",
         "guarantees": [
             {
-                "clients": times,
+                "clients": times if together is None else together,
+                "releases": times,
                 "eps": each.eps if np.isfinite(each.eps) else None,
                 "delta": each.delta,
                 "adjacency": each.adjacency,

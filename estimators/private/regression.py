@@ -23,8 +23,8 @@ import numpy as np
 from estimators.accounting.budget import budget_numbers, in_parallel
 from estimators.closed_forms import regression
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
-from estimators.numerics.validation import count, finite, instance, listing, nonnegative, paired, positive, single
-from estimators.private.client import own_budget, raw, read_names
+from estimators.numerics.validation import count, finite, instance, nonnegative, paired, positive, single
+from estimators.private.client import own_budget, raw, raw_listing, read_names
 from estimators.private.exact_noise import check_generator
 from estimators.private.noise import add_noise, choose_mechanism
 from estimators.private.prior import Broadcast, cut_mean, normalised
@@ -160,7 +160,7 @@ class RegressionClient:
         Xs, Ys : lists of m arrays (n_i, d) and (n_i,), each of one client, so that nobody's rows are in two of them.
         names : list of m different strings, the clients' public names; generator : see ``MeanClient.report``.
         """
-        Xs, Ys = listing("Xs", Xs), listing("Ys", Ys)
+        Xs, Ys = raw_listing("Xs", Xs), raw_listing("Ys", Ys)
         if len(Xs) != len(Ys) or not len(Xs):
             raise ValueError(f"Xs and Ys must be as many, at least one, got {len(Xs)} and {len(Ys)}")
         names = read_names(names, len(Xs))

@@ -7,18 +7,25 @@ the sum, and adds one more mask of its own.  Its key and the seed of its own mas
 key, whose masks are taken off; of one that was heard, those of its own mask; never both of one party.  All numbers are
 modulo 2^bits, where a masked one is uniform.
 
-The server may read everything and share it with clients; it is taken to follow the protocol (a consistency round against
-servers that tell parties different stories is not simulated), and shares are taken to travel unread from party to party.
-Timing is not simulated either.
+The server may read everything, share it with clients, and lie.  Told different stories of who was heard, parties would help
+it to the sum of fewer than `threshold` of them (``lying_server``).  So each signs the list that it was told, and reveals
+nothing until `threshold` parties have signed the very same one; keys are signed too, or the server could hand out its own.
+Two lists would need two signatures of more parties than there are if twice the threshold is more than all parties and the
+colluding ones together.
 
-Belongs here: the protocol, one class for a party and one function for the server.  Does not belong here: what is summed,
-noise and guarantees (``distributed``).
+Taken for granted: every party knows everybody's key for signatures before the round, from somebody else than the server;
+shares travel unread from party to party.  The server can still leave parties out, end the round and choose who is heard
+among any `threshold` of them.  Timing is not simulated.
+
+Belongs here: the protocol, one class for a party, one function for the server and one for a server that lies.  Does not
+belong here: what is summed, noise and guarantees (``distributed``).
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +34,7 @@ from estimators.numerics.arrays import Ints
 from estimators.numerics.validation import count, listing, paired, single
 from estimators.private.exact_noise import below, check_generator
 
-__all__ = ["MOST_BITS", "Party", "SecureSum", "Share", "secure_sum", "unmask"]
+__all__ = ["MOST_BITS", "Party", "SecureSum", "Share", "lies_for_few", "lying_server", "secure_sum", "unmask"]
 
 MOST_BITS = 62
 PRIME = int(
@@ -42,6 +49,45 @@ PRIME = int(
 FIELD = (1 << 521) - 1
 """Prime above every secret, modulo which secrets are shared."""
 SECRET = 256  # bits of a secret
+NONCE = 2 * SECRET + 128  # of what hides the key in a signature, whose product with a digest has 512 bits
+
+
+class Signature(NamedTuple):
+    """Schnorr's signature in the group of masks, its response a whole number that nothing is reduced by (Girault)."""
+
+    commitment: int
+    response: int
+
+
+def digest(text: str, commitment: int, public: int) -> int:
+    """Return the challenge of a signature."""
+    return int.from_bytes(hashlib.sha256(f"{commitment}|{public}|{text}".encode()).digest())
+
+
+def signed(text: str, key: int, generator: np.random.Generator | None) -> Signature:
+    """Return the signature of a text by the owner of a key."""
+    nonce = below(1 << NONCE, generator)
+    commitment = pow(2, nonce, PRIME)
+    return Signature(commitment, nonce + key * digest(text, commitment, pow(2, key, PRIME)))
+
+
+@lru_cache(maxsize=4096)  # all parties of a simulation look at the same signatures
+def is_signed(text: str, signature: Signature, public: int) -> bool:
+    """Return whether the owner of a public number has signed a text."""
+    if not 0 <= signature.response < 1 << (NONCE + 1):
+        return False
+    right = signature.commitment * pow(public, digest(text, signature.commitment, public), PRIME) % PRIME
+    return pow(2, signature.response, PRIME) == right
+
+
+def key_text(place: int, public: int) -> str:
+    """Return what a party signs of its key for masks."""
+    return f"key of {place}: {public}"
+
+
+def list_text(heard: Collection[int]) -> str:
+    """Return what a party signs of those it was told were heard."""
+    return f"heard: {sorted(set(heard))}"
 
 
 class Share(NamedTuple):
@@ -100,14 +146,26 @@ class Party:
     values : array (d,) of whole numbers, which this party puts into the sum.
     threshold : whole number >= 1, the parties that are needed to unmask; bits : whole number in 1..62, of the modulus.
     generator : numpy.random.Generator for a simulation that can be repeated, or None for the system's entropy.
+    careless : True for a party that asks for no signatures, as in the protocol for servers that keep to it.
     """
 
     def __init__(
-        self, place: int, values: Ints, *, threshold: int, bits: int, generator: np.random.Generator | None = None
+        self,
+        place: int,
+        values: Ints,
+        *,
+        threshold: int,
+        bits: int,
+        generator: np.random.Generator | None = None,
+        careless: bool = False,
     ) -> None:
         self.place, self.values, self.threshold, self.bits = place, values, threshold, bits
-        self.generator = generator
+        self.generator, self.careless = generator, careless
         self.key, self.own = 1 + below((1 << SECRET) - 1, generator), below(1 << SECRET, generator)
+        self.signing = 1 + below((1 << SECRET) - 1, generator)
+        self.signer = pow(2, self.signing, PRIME)  # which everybody knows before the round
+        self.signers: dict[int, int] = {}
+        self.told: frozenset[int] | None = None
         self.public: dict[int, int] = {}
         self.held: dict[int, Share] = {}
         self.asked = False
@@ -115,15 +173,28 @@ class Party:
     def __repr__(self):
         return f"Party({self.place})"
 
-    def advertise(self) -> int:
-        """Return the public number of the party's key."""
-        return pow(2, self.key, PRIME)
+    def advertise(self) -> tuple[int, Signature]:
+        """Return the public number of the party's key, and its signature."""
+        public = pow(2, self.key, PRIME)
+        return public, signed(key_text(self.place, public), self.signing, self.generator)
 
-    def share(self, public: Mapping[int, int]) -> dict[int, Share]:
-        """Return the share of each party, this one included, of this party's secrets, given everybody's public numbers."""
+    def share(self, public: Mapping[int, tuple[int, Signature]], signers: Mapping[int, int]) -> dict[int, Share]:
+        """Return the share of each party, this one included, of this party's secrets.
+
+        Parameters
+        ----------
+        public : what each party advertised, by its place; signers : public numbers of the keys for signatures, by place, not
+            from the server.
+        """
         if len(public) < self.threshold:
             raise ValueError(f"the round ends: {len(public)} parties are fewer than the threshold {self.threshold}")
-        self.public = dict(public)
+        self.signers, self.public = dict(signers), {place: number for place, (number, _) in public.items()}
+        if 2 * self.threshold <= len(self.signers):
+            raise ValueError(f"threshold must be more than half of the {len(self.signers)} parties, got {self.threshold}")
+        if not self.careless:
+            for place, (number, signature) in public.items():
+                if place not in self.signers or not is_signed(key_text(place, number), signature, self.signers[place]):
+                    raise ValueError(f"the round ends: the key of party {place} is not signed by it")
         key, mask = (polynomial(secret, self.threshold, self.generator) for secret in (self.key, self.own))
         return {place: Share(value(key, place), value(mask, place)) for place in public}
 
@@ -137,12 +208,37 @@ class Party:
                 total = total + mask if place > self.place else total - mask
         return total & modulus_mask(self.bits)
 
-    def reveal(self, heard: Collection[int]) -> dict[int, int]:
-        """Return one share for each party: of its own mask if it was heard, of its key if not.  Once, and not for few."""
+    def sign(self, heard: Collection[int]) -> Signature:
+        """Return the party's signature of the list of those who were heard, as it was told it.  Once."""
+        if self.told is not None:
+            raise ValueError("a list was signed already; a second story of who was heard would unmask somebody")
+        self.told = frozenset(heard)
+        return signed(list_text(heard), self.signing, self.generator)
+
+    def reveal(self, heard: Collection[int], signatures: Mapping[int, Signature] | None = None) -> dict[int, int]:
+        """Return one share for each party: of its own mask if it was heard, of its key if not.  Once, and not for few.
+
+        Parameters
+        ----------
+        heard : places of those who were heard; signatures : of that list, by place, `threshold` or more.
+        """
         if self.asked:
             raise ValueError("shares were revealed already; a second story of who was heard would unmask somebody")
         if len(set(heard) & self.held.keys()) < self.threshold:
             raise ValueError(f"the round ends: {len(heard)} parties heard are fewer than the threshold {self.threshold}")
+        if not self.careless:
+            if self.told != frozenset(heard):
+                raise ValueError("the round ends: this is another list of who was heard than the one that was signed")
+            text = list_text(heard)
+            agree = sum(
+                place in self.signers and is_signed(text, each, self.signers[place])
+                for place, each in (signatures or {}).items()
+            )
+            if agree < self.threshold:
+                raise ValueError(
+                    f"the round ends: {agree} parties have signed the list of who was heard, the threshold is "
+                    f"{self.threshold}; the server may have told others another story"
+                )
         self.asked = True
         return {place: share.mask if place in heard else share.key for place, share in self.held.items()}
 
@@ -185,14 +281,28 @@ def unmask(
         total = total + message
     for place in public:
         secret = joined({holder: revealed[holder][place] for holder in holders})
-        if place in messages:
-            total = total - stretched(own_seed(secret), size)
-            continue
-        for other in messages:  # the silent one's masks, of which only the others' halves are in the sum
-            mask = stretched(agreed(secret, public[other]), size)
-            total = total - mask if other < place else total + mask
+        total = total - masks_of(place, secret, messages, public, size)
+    return centred(total, bits)
+
+
+def masks_of(place: int, secret: int, heard: Collection[int], public: Mapping[int, int], size: int) -> np.ndarray:
+    """Return what a party's secret accounts for in the sum of those heard.
+
+    Its own mask; or, of one that is not in the sum, the others' halves of its masks.
+    """
+    if place in heard:
+        return stretched(own_seed(secret), size)
+    total = np.zeros(size, np.uint64)
+    for other in heard:
+        mask = stretched(agreed(secret, public[other]), size)
+        total = total + mask if other < place else total - mask
+    return total
+
+
+def centred(words: np.ndarray, bits: int) -> Ints:
+    """Return words as numbers around 0: the sign is that of the highest of the bits."""
     shift = np.uint64(64 - bits)
-    return (total << shift).view(np.int64) >> np.int64(shift)  # the sign is that of the highest of the bits
+    return (words << shift).view(np.int64) >> np.int64(shift)
 
 
 class SecureSum(NamedTuple):
@@ -219,7 +329,7 @@ def secure_sum(
 ) -> SecureSum:
     """One round of secure aggregation, all parties and the server, in this process.
 
-    Nearly all of its time goes into seeds, two modular powers for each pair of parties.
+    Nearly all of its time goes into seeds and signatures, two modular powers for each pair of parties and some for each one.
 
     Parameters
     ----------
@@ -253,22 +363,102 @@ def secure_sum(
     gone, later = places_of("silent", silent, m), places_of("late", late, m)
     if gone & later:
         raise ValueError("silent and late must be different parties")
+    parties, public, messages = first_rounds(values, gone, threshold=threshold, bits=bits, generator=generator)
+    left = [place for place in messages if place - 1 not in later]
+    if len(left) < threshold:
+        raise ValueError(f"the round ends: {len(left)} parties are left, the threshold is {threshold}; nothing is unmasked")
+    signatures = {place: parties[place].sign(messages.keys()) for place in left}
+    revealed = {place: parties[place].reveal(messages.keys(), signatures) for place in left}
+    total = unmask(messages, public, revealed, threshold=threshold, bits=bits)
+    return SecureSum(total, tuple(place - 1 for place in messages), {place - 1: sent for place, sent in messages.items()})
+
+
+def first_rounds(
+    values: Ints,
+    gone: Collection[int],
+    *,
+    threshold: int,
+    bits: int,
+    generator: np.random.Generator | None,
+    careless: bool = False,
+) -> tuple[dict[int, Party], dict[int, int], dict[int, np.ndarray]]:
+    """Return all parties, their public numbers, and the masked values of those who are not `gone`, all by place from 1."""
     parties = {
-        i + 1: Party(i + 1, values[i], threshold=threshold, bits=bits, generator=generator) for i in range(m)
-    }  # fmt: skip
-    public = {place: party.advertise() for place, party in parties.items()}
-    shares = {place: party.share(public) for place, party in parties.items()}
+        i + 1: Party(i + 1, row, threshold=threshold, bits=bits, generator=generator, careless=careless)
+        for i, row in enumerate(values)
+    }
+    signers = {place: party.signer for place, party in parties.items()}
+    advertised = {place: party.advertise() for place, party in parties.items()}
+    shares = {place: party.share(advertised, signers) for place, party in parties.items()}
     messages = {
         place: party.masked({other: shares[other][place] for other in parties})
         for place, party in parties.items()
         if place - 1 not in gone
     }
-    left = [place for place in messages if place - 1 not in later]
-    if len(left) < threshold:
-        raise ValueError(f"the round ends: {len(left)} parties are left, the threshold is {threshold}; nothing is unmasked")
-    revealed = {place: parties[place].reveal(messages.keys()) for place in left}
-    total = unmask(messages, public, revealed, threshold=threshold, bits=bits)
-    return SecureSum(total, tuple(place - 1 for place in messages), {place - 1: sent for place, sent in messages.items()})
+    return parties, {place: number for place, (number, _) in advertised.items()}, messages
+
+
+def lies_for_few(m: int, threshold: int) -> tuple[int, dict[int, list[int]]]:
+    """Return how few of m careless parties a server can single out by lies, and the list that it tells each to do so.
+
+    Victims are on every list, so that all reveal shares of their own masks.  Lists hold `threshold` parties, for which
+    parties look, but each of the others is missing on as many of them, so that its key can be put together.
+
+    >>> few, lists = lies_for_few(9, 5)
+    >>> few, lists[1], lists[2]
+    (2, [1, 2, 3, 4, 5], [1, 2, 6, 7, 8])
+    """
+    m, threshold = int(single(count, "m", m)), int(single(count, "threshold", threshold))
+    for few in range(1, threshold + 1):
+        others, each = list(range(few + 1, m + 1)), threshold - few
+        if m * each <= len(others) * (m - threshold):  # places on lists, which go round among the others
+            turns = [others[i % len(others)] for i in range(m * each)] if each else []
+            return few, {
+                place: [*range(1, few + 1), *sorted(turns[(place - 1) * each : place * each])] for place in range(1, m + 1)
+            }
+    raise ValueError(f"threshold must be at most the {m} parties, got {threshold}")
+
+
+@paired
+def lying_server(
+    values: Ints, *, threshold: int, bits: int, careless: bool, generator: np.random.Generator | None = None
+) -> SecureSum:
+    """Try to learn the sum of fewer parties than `threshold` by telling each another story of who was heard.
+
+    Parameters
+    ----------
+    values, threshold, bits, generator : as for `secure_sum`; careless : whether parties ask for no signatures.
+
+    Returns
+    -------
+    SecureSum of the victims alone.
+
+    Raises
+    ------
+    ValueError
+        Where parties see through it.
+
+    >>> lying_server(np.arange(9)[:, None] ** 2, threshold=5, bits=16, careless=True).total.tolist()
+    [1]
+    >>> lying_server(np.arange(9)[:, None] ** 2, threshold=5, bits=16, careless=False)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    ValueError: the round ends: 2 parties have signed the list of who was heard, the threshold is 5; the server may have ...
+    """
+    few, stories = lies_for_few(len(values), threshold)
+    parties, public, messages = first_rounds(
+        values, (), threshold=threshold, bits=bits, generator=generator, careless=careless
+    )
+    signatures = {place: party.sign(stories[place]) for place, party in parties.items()}
+    told = {place: party.reveal(stories[place], signatures) for place, party in parties.items()}
+    victims = {place: messages[place] for place in range(1, few + 1)}
+    total = np.zeros(values.shape[1], np.uint64)
+    for about in public:
+        holders = [place for place in parties if (about in stories[place]) == (about in victims)][:threshold]
+        secret = joined({holder: told[holder][about] for holder in holders})
+        total = total + masks_of(about, secret, victims, public, values.shape[1])
+    found = centred(sum(victims.values(), np.zeros(values.shape[1], np.uint64)) - total, bits)
+    return SecureSum(found, tuple(place - 1 for place in victims), {place - 1: sent for place, sent in messages.items()})
 
 
 def places_of(name: str, places: Collection[int], m: int) -> set[int]:

@@ -53,14 +53,21 @@ def read(reports: Iterable[Any], kind: type[AnyReport], fewest: int = 2) -> list
     return reports
 
 
-def guarantee_lines(guarantees: Iterable[Guarantee]) -> list[str]:
+def guarantee_lines(guarantees: Iterable[Guarantee], together: int | None = None) -> list[str]:
     """Describe the guarantees of many clients, one line for each kind with the number of clients.
+
+    Parameters
+    ----------
+    guarantees : list of Guarantee, one per client; or one per release, each about all clients together.
+    together : whole number >= 1, of those clients; None if each guarantee is of one client.
 
     >>> from estimators.accounting.budget import Guarantee
     >>> guarantee_lines([Guarantee(1.0, 0.0, "row", "client", "answers")] * 3)
     ['3 clients: eps=1, delta=0 (answers): one row of a client takes any other value; the numbers of rows are public']
     """
     listed = [instance(f"guarantees[{i}]", g, Guarantee) for i, g in enumerate(listing("guarantees", guarantees))]
+    if together is not None:
+        return [f"one release about all {together} clients: {g}" for g in listed]
     return [f"{times} client{'s' if times > 1 else ''}: {g}" for g, times in Counter(listed).most_common()]
 
 

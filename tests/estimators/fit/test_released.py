@@ -44,6 +44,16 @@ def test_a_central_release_says_what_is_true():
     }
 
 
+def test_one_release_is_said_once_and_not_once_for_each_client():
+    made = central(table_of([[1.0, 2.0], [3.0, 5.0], [4.0, 4.0]]), eps=1.0, bounds=BOUNDS, **COMMON)
+    assert len(made.guarantees) == 1
+    assert made.lines[0].startswith("one release about all 3 clients: eps=1")
+    (kind,) = made.summary()["provenance"]["guarantees"]
+    assert (kind["clients"], kind["releases"]) == (3, 1)
+    counted = central(counts_of([1, 2, 5], [5, 9, 9]), eps=1.0, bounds=None, **COMMON)
+    assert len(counted.guarantees) == 1
+
+
 def test_a_central_release_of_counts_says_what_is_true():
     rng, m = np.random.default_rng(0), 4000
     trials = rng.integers(2, 40, m)

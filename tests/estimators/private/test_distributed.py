@@ -10,7 +10,22 @@ from estimators.accounting import Budget
 from estimators.accounting.privacy import ORDERS, renyi_divergence
 from estimators.private import distributed_mean
 from estimators.private.distributed import noisy_parts, sigma2_each, sum_gap, summed_delta, summed_divergences
-from estimators.private.secure_sum import FIELD, PRIME, Party, joined, polynomial, secure_sum, unmask, value
+from estimators.private.secure_sum import (
+    FIELD,
+    PRIME,
+    Party,
+    Signature,
+    first_rounds,
+    is_signed,
+    joined,
+    lies_for_few,
+    lying_server,
+    polynomial,
+    secure_sum,
+    signed,
+    unmask,
+    value,
+)
 
 few = settings(max_examples=max(1, settings().max_examples // 20))
 SEVERAL = [(1, 2), (1, 7), (2, 5), (3, 3), (20, 4)]
@@ -91,26 +106,85 @@ def test_shares_give_a_secret_back_and_one_fewer_does_not():
 
 
 def round_of(m, threshold):
-    parties = {i: Party(i, np.array([i]), threshold=threshold, bits=16) for i in range(1, m + 1)}
-    public = {i: party.advertise() for i, party in parties.items()}
-    shares = {i: party.share(public) for i, party in parties.items()}
-    messages = {i: party.masked({j: shares[j][i] for j in parties}) for i, party in parties.items()}
-    return parties, public, messages
+    return first_rounds(np.arange(1, m + 1)[:, None], (), threshold=threshold, bits=16, generator=None)
 
 
 def test_parties_reveal_once_and_not_for_few():
     parties, public, messages = round_of(3, 2)
     with pytest.raises(ValueError, match="the round ends: 1 parties heard"):
         parties[1].reveal({1})
-    revealed = {i: parties[i].reveal({1, 2}) for i in (1, 2)}
+    signatures = {i: parties[i].sign({1, 2}) for i in (1, 2)}
+    revealed = {i: parties[i].reveal({1, 2}, signatures) for i in (1, 2)}
     with pytest.raises(ValueError, match="a second story"):
         parties[1].reveal({1, 2, 3})
+    with pytest.raises(ValueError, match="a second story"):
+        parties[1].sign({1, 2, 3})
     heard = {i: messages[i] for i in (1, 2)}
     assert unmask(heard, public, revealed, threshold=2, bits=16).tolist() == [3]
     with pytest.raises(ValueError, match="nothing is unmasked"):
         unmask(heard, public, {1: revealed[1]}, threshold=2, bits=16)
     wrong = {**heard, 3: messages[3]}  # shares of the key of the one that was called silent do not unmask its message
     assert unmask(wrong, public, revealed, threshold=2, bits=16).tolist() != [6]
+
+
+# --- a server that lies ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("m", "threshold", "few"), [(5, 3, 2), (9, 5, 2), (6, 4, 3)])
+def test_a_server_that_lies_learns_the_sum_of_few_unless_lists_are_signed(m, threshold, few):
+    """Without signatures the sum of `few` parties, less than the threshold that noise is counted of, is told exactly."""
+    values = 1 << np.arange(m)[:, None]
+    found = lying_server(values, threshold=threshold, bits=m + 1, careless=True)
+    assert found.total.tolist() == [values[:few].sum()]
+    assert len(found.heard) == few == max(1, -(-m * (2 * threshold - m) // threshold))
+    with pytest.raises(ValueError, match="have signed the list of who was heard, the threshold is"):
+        lying_server(values, threshold=threshold, bits=m + 1, careless=False)
+
+
+@given(st.integers(1, 40), st.data())
+def test_lies_single_out_as_few_as_counting_allows(m, data):
+    """Lists hold m t places; each victim takes m, each other party at most m - t: so m (2 t - m) / t victims or more."""
+    threshold = data.draw(st.integers(m // 2 + 1, m))
+    few, lists = lies_for_few(m, threshold)
+    assert few == max(1, -(-m * (2 * threshold - m) // threshold))
+    missing = {about: sum(about not in told for told in lists.values()) for about in range(1, m + 1)}
+    assert all(len(set(told)) == threshold and set(told) <= set(missing) for told in lists.values())
+    assert all(count == 0 if about <= few else count >= threshold for about, count in missing.items())
+
+
+def test_what_a_lying_server_cannot_forge():
+    """Signatures of another list, of nobody, or of too few; a list that is not the signed one; a key of the server's own."""
+    parties, _, _ = round_of(5, 3)
+    for place in (1, 2):
+        parties[place].sign({1, 2, 3})
+    other = {place: parties[place].sign({3, 4, 5}) for place in (3, 4, 5)}
+    for signatures in ({}, None, other, {**other, 9: other[3]}):
+        with pytest.raises(ValueError, match="have signed the list"):
+            parties[1].reveal({1, 2, 3}, signatures)
+    with pytest.raises(ValueError, match="another list"):
+        parties[1].reveal({3, 4, 5}, other)
+    assert set(parties[3].reveal({3, 4, 5}, other)) == {1, 2, 3, 4, 5}  # which three have signed: a list that is true
+    one, two = Party(1, np.array([1]), threshold=2, bits=8), Party(2, np.array([1]), threshold=2, bits=8)
+    signers = {1: one.signer, 2: two.signer}
+    number, signature = two.advertise()
+    for wrong in ((pow(2, 77, PRIME), signature), (number, Signature(signature.commitment, signature.response + 1)),
+                  (number, one.advertise()[1])):  # fmt: skip
+        with pytest.raises(ValueError, match="the key of party 2 is not signed by it"):
+            one.share({1: one.advertise(), 2: wrong}, signers)
+    with pytest.raises(ValueError, match="threshold must be more than half"):
+        Party(1, np.array([1]), threshold=1, bits=8).share({1: one.advertise()}, signers)
+
+
+@few
+@given(st.integers(0, 2**64), st.integers(1, 2**64), st.text(max_size=20))
+def test_signatures_are_of_one_text_and_one_key(seed, other, text):
+    key = 1 + seed
+    rng = np.random.default_rng(seed)
+    found = signed(text, key, rng)
+    assert is_signed(text, found, pow(2, key, PRIME))
+    assert not is_signed(text + "x", found, pow(2, key, PRIME))
+    assert not is_signed(text, found, pow(2, key + other, PRIME))
+    assert not is_signed(text, Signature(found.commitment, -1), pow(2, key, PRIME))
 
 
 # --- the law of the noise ----------------------------------------------------------------------------------------------

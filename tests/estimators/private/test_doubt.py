@@ -11,6 +11,7 @@ from scipy import integrate, stats
 from estimators.accounting import Guarantee
 from estimators.private import (
     Agreement,
+    FiniteOutput,
     Heard,
     MeanClient,
     MeanReport,
@@ -21,7 +22,8 @@ from estimators.private import (
 )
 from estimators.private.agreement import noise_reach, staircase_reach
 from estimators.private.exact_noise import discrete_gaussian_variance, discrete_laplace_variance
-from estimators.private.outlying import FALSE_ALARM, limits, pull, spread_of, tail
+from estimators.private.noise_laws import laplace_beyond
+from estimators.private.outlying import FALSE_ALARM, Noise, limits, pull, read, spread_of
 from estimators.private.staircase import Staircase
 
 RNG = np.random.default_rng
@@ -238,7 +240,12 @@ def test_tail_of_normal_and_laplace_together(s, b):
         laplace = stats.laplace(scale=b)
         grid = np.linspace(-9 * s, 9 * s, 20001)
         exact = integrate.simpson((laplace.sf(t - grid) + laplace.cdf(-t - grid)) * stats.norm.pdf(grid, scale=s), x=grid)
-        assert float(tail(np.array(t), np.array(s), np.array(b))) == pytest.approx(exact, rel=1e-6)
+        assert float(laplace_beyond(np.array(t), np.array(s), np.array(b))) == pytest.approx(exact, rel=1e-6)
+
+
+def plain(scale):
+    """Laplace noise of some scales and nothing else."""
+    return Noise(scale, np.empty(0, int), None)
 
 
 def drawn(rng, m, noise, laplace, tau=1.0):
@@ -298,6 +305,78 @@ def test_one_hostile_report_of_200(honest, agreed):
         assert abs(heard.fit(PrivateGaussianMeans(sigma2=1.0)).mu_ - truth) < 0.05
 
 
+@pytest.mark.parametrize(("eps", "normal"), [(0.3, 0.5), (1.0, 0.0), (3.0, 2.0), (6.0, 0.3), (1.0, 40.0)])
+def test_chances_of_staircases_are_those_of_draws_and_of_sums(eps, normal):
+    """Against the exact law on whole numbers, so fine that it is a continuum, smoothed by the normal error on a grid."""
+    law = Staircase(sensitivity=400, eps=eps)
+    report = MeanReport(
+        "", 1, Guarantee(eps, 0.0, "client", "client", "staircase"), 0.0, law.variance / 400.0**2, 0.0, (0.0, 1.0)
+    )
+    noise = read([report], 0.0)[2]
+    reach = int(400 * (40 / min(eps, 2.0) + 8 * normal))
+    y = np.arange(-reach, reach + 1)
+    chance = np.exp(law.log_likelihood(y, 0))
+    for t in (0.1, 0.8, 1.7, 4.1, 9.0):
+        if normal:
+            exact = (chance * (stats.norm.sf((t - y / 400) / normal) + stats.norm.cdf((-t - y / 400) / normal))).sum()
+        else:
+            exact = chance[np.abs(y) > 400 * t].sum()
+        found = float(noise.beyond(np.array([t]), np.array([normal]))[0])
+        assert found == pytest.approx(exact, rel=0.03 if normal == 0 else 0.01)
+
+
+def from_clients(rng, settings, m, truth=5.0):
+    clients = [MeanClient(bounds=BOUNDS, name=f"c{i}", **settings) for i in range(m)]
+    reports = [each.report(rng.normal(rng.normal(truth, 1.0), 1.0, 20), rng) for each in clients]
+    return Heard(reports, list(range(m)), [])
+
+
+@pytest.mark.parametrize("eps", [1.0, 6.0])
+@pytest.mark.parametrize("adjacency", ["row", "client"])
+def test_staircases_are_doubted_as_other_noise_is(eps, adjacency):
+    rng, lost = RNG(11), 0
+    settings = {"eps": eps, "mechanism": "staircase", "adjacency": adjacency}
+    for _ in range(6):
+        lost += bool(doubt(from_clients(rng, settings, 100), hostile=0.1, sigma2=1.0).rejected)
+    assert lost <= 2  # of six with a chance of 1 % each
+    honest = from_clients(rng, settings, 100)
+    sd = np.sqrt(1 + 1 / 20 + honest.reports[0].noise_variance)
+    for place in np.linspace(5.0, 5.0 + 30 * sd, 13):
+        lies = [dataclasses.replace(each, estimate=float(place)) for each in honest.reports[:10]]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            heard = doubt(honest._replace(reports=[*lies, *honest.reports[10:]]), hostile=0.1, sigma2=1.0)
+        believed = sum(each.estimate == place for each in heard.reports)
+        centre = np.median([each.estimate for each in (*lies, *honest.reports[10:])])
+        assert believed / 100 * abs(place - centre) <= heard.influence * (1 + 1e-9)
+    assert believed == 0
+
+
+@pytest.mark.parametrize("mechanism", ["finite-output", "two-point"])
+@pytest.mark.parametrize("eps", [1.0, 5.0])
+def test_of_few_outputs_none_is_rejected_and_what_liars_move_is_bounded(mechanism, eps):
+    rng = RNG(12)
+    settings = {"eps": eps, "mechanism": mechanism, "adjacency": "client"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for truth in (0.0, 5.0, 10.0):
+            honest = from_clients(rng, settings, 300, truth)
+            heard = doubt(honest, hostile=0.1)
+            assert heard.reports == honest.reports
+    law = FiniteOutput(bounds=BOUNDS, eps=eps, outputs=None if mechanism == "finite-output" else 2)
+    top = float(law.values[-1])
+    assert heard.influence == pytest.approx(0.1 * top)  # from the lower bound, 0, to the largest output
+    assert doubt(honest, hostile=0.0).influence == 0.0
+    low = from_clients(rng, settings, 300, 0.0)
+    lies = [dataclasses.replace(each, estimate=top) for each in low.reports[:30]]
+    moved = np.mean([each.estimate for each in (*lies, *low.reports[30:])]) - np.mean([r.estimate for r in low.reports])
+    assert moved <= heard.influence + 0.1 * (top - 10)  # of honest ones, too, some send what is below the bound
+    many = [dataclasses.replace(each, estimate=top) for each in low.reports]
+    if (mechanism, eps) != ("two-point", 5.0):  # where all of 300 honest ones at the bound may well say the same
+        with pytest.warns(UserWarning, match="300 of 300 reports are among the 1 largest outputs"):
+            doubt(low._replace(reports=many), hostile=0.1)
+
+
 def test_doubt_says_why_and_warns_of_too_many(honest, agreed):
     lies = [dataclasses.replace(each, estimate=10.0) for each in honest[:20]]
     heard = doubt(agreed.screen([*lies, *honest[20:]]), hostile=0.1, sigma2=1.0)
@@ -315,14 +394,13 @@ def test_rejections_go_to_json(honest, agreed):
 
 def test_wrong_arguments_of_doubt(honest, agreed):
     heard = agreed.screen(honest)
-    bit = {"bounds": BOUNDS, **MEANS["two-point"]}
-    bits = Heard([MeanClient(**bit, name=f"c{i}").report([1.0], RNG(i)) for i in range(20)], list(range(20)), [])
+    strange = heard._replace(reports=[guaranteed(each, mechanism="other") for each in honest])
     for call, why in (
         (lambda: doubt(heard, hostile=0.5), "below 0.5"),
         (lambda: doubt(heard, hostile=-0.1), "hostile"),
         (lambda: doubt(honest, hostile=0.1), "heard must be"),
         (lambda: doubt(heard._replace(reports=honest[:9]), hostile=0.1), "at least 10 clients"),
-        (lambda: doubt(bits, hostile=0.1), "noise added"),
+        (lambda: doubt(strange, hostile=0.1), "noise added"),
         (lambda: doubt(heard, hostile=0.1, sigma2=-1.0), "sigma2"),
     ):
         with pytest.raises(ValueError, match=why):
@@ -347,8 +425,8 @@ def test_liars_pull_as_far_as_the_places_left_to_them(laplace):
     normal2, scale = (np.zeros(m), np.full(m, size)) if laplace else (np.full(m, size**2), np.zeros(m))
     places = [next(p for p, limit in zip(levels, most, strict=True) if limit < j) for j in range(1, liars + 1)]
     distance = -np.log(places) * size if laplace else stats.norm.isf(np.array(places) / 2) * size
-    assert pull(liars, normal2, scale, levels, most) == pytest.approx(distance.sum() / m, rel=1e-9)
-    assert pull(0, normal2, scale, levels, most) == 0.0
+    assert pull(liars, normal2, plain(scale), levels, most) == pytest.approx(distance.sum() / m, rel=1e-9)
+    assert pull(0, normal2, plain(scale), levels, most) == 0.0
 
 
 def test_the_spread_of_the_middle_is_not_underestimated():
@@ -357,6 +435,8 @@ def test_the_spread_of_the_middle_is_not_underestimated():
     away = np.abs(stats.norm.ppf((np.arange(m) + 0.5) / m)) * np.hypot(sd, np.sqrt(own))
     inner = 0.5 + stats.norm.ppf(0.99) / (2 * np.sqrt(m))
     total = np.quantile(away, inner) / stats.norm.ppf(0.75)
-    assert spread_of(away, np.full(m, own), np.zeros(m)) == pytest.approx(total**2 - own, rel=2e-3)
-    assert spread_of(away, np.full(m, 4 * (sd**2 + own)), np.zeros(m)) == 0.0  # their own errors explain more than all
-    assert spread_of(np.zeros(m), np.zeros(m), np.zeros(m)) == 0.0
+    assert spread_of(away, np.full(m, own), plain(np.zeros(m))) == pytest.approx(total**2 - own, rel=2e-3)
+    assert (
+        spread_of(away, np.full(m, 4 * (sd**2 + own)), plain(np.zeros(m))) == 0.0
+    )  # their own errors explain more than all
+    assert spread_of(np.zeros(m), np.zeros(m), plain(np.zeros(m))) == 0.0

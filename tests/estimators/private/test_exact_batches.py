@@ -7,13 +7,16 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 from scipy.stats import chi2
 
-from estimators.private import MeanClient, Staircase
+from estimators.private import MeanClient, Staircase, exact_batches
 from estimators.private.exact_batches import (
     MOST_SCALE,
     MOST_SIGMA2,
+    SMALL_SIGMA2,
+    chances,
     discrete_gaussians,
     discrete_laplaces,
     geometrics,
+    large_gaussians,
     survivals,
     uniforms,
     words,
@@ -120,8 +123,45 @@ def test_the_largest_scales_do_not_overflow():
         variance = discrete_laplace_variance(scale[0] / scale[1])
         assert abs(np.mean(draws**2) / variance - 1) < 5 * np.sqrt(5 / SIZE)
         assert abs(draws.mean()) < 5 * np.sqrt(variance / SIZE)
-    draws = discrete_gaussians(MOST_SIGMA2, SIZE, rng).astype(float)
-    assert abs(np.mean(draws**2) / discrete_gaussian_variance(MOST_SIGMA2) - 1) < 5 * np.sqrt(2 / SIZE)
+    for sigma2, size in ((SMALL_SIGMA2, SIZE), (SMALL_SIGMA2 + 1, 20_000), (MOST_SIGMA2, 20_000)):
+        draws = discrete_gaussians(sigma2, size, rng).astype(float)
+        assert abs(np.mean(draws**2) / discrete_gaussian_variance(sigma2) - 1) < 5 * np.sqrt(2 / size)
+        assert abs(draws.mean()) < 5 * np.sqrt(sigma2 / size)
+
+
+def test_large_gaussians_have_the_law_of_small_ones_and_every_size_its_own():
+    draws = large_gaussians(7, 20_000, np.random.default_rng(7))
+    y = np.arange(-60, 61)
+    law = np.exp(-(y**2) / 14)
+    assert agrees(np.clip(draws + 8, 0, 16), [law[y <= -8].sum(), *law[abs(y) < 8], law[y >= 8].sum()])
+    sigma2s = np.array([0, 9, 1 << 80, MOST_SIGMA2] * 5000, object)
+    drawn = discrete_gaussians(sigma2s, sigma2s.size, np.random.default_rng(8)).reshape(-1, 4).astype(float)
+    assert (drawn[:, 0] == 0).all()
+    for column, sigma2 in zip(drawn.T[1:], (9, 1 << 80, MOST_SIGMA2), strict=True):
+        assert abs(np.mean(column**2) / sigma2 - 1) < 5 * np.sqrt(2 / 5000)
+        assert sigma2 == 9 or np.abs(column).max() > 3 * sigma2**0.5
+
+
+def test_chances_of_large_fractions_are_exact_and_compared_to_the_last_digit(monkeypatch):
+    third, size = 10**40, 30_000
+    numerator, denominator = np.full(size, third, object), np.full(size, 3 * third, object)
+    hits = chances(numerator, denominator, size, np.random.default_rng(9)).mean()
+    assert abs(hits - 1 / 3) < 5 * np.sqrt(2 / 9 / size)
+    sure = chances(np.array([0, third], object), np.array([third, third], object), 2, np.random.default_rng(9))
+    assert sure.tolist() == [False, True]
+    # Words that agree with the first digit of 1/3 + 2^-80 leave it to the next one.
+    digits = iter([((1 << 62) - 1) // 3, 0])
+    monkeypatch.setattr(exact_batches, "uniforms", lambda limit, size, generator: np.full(size, next(digits)))
+    assert chances(np.array([(1 << 80) + 3], object), np.array([3 << 80], object), 1, None).tolist() == [True]
+
+
+def test_a_client_with_much_noise_on_large_numbers_reports_in_batches():
+    """At eps 1e-3 and 2^20 levels sigma2 goes from 2^60 to beyond 2^98, and reports have the variances that they say."""
+    client = MeanClient(bounds=(0.0, 1.0), eps=1e-3, delta=1e-9, bits=20, mechanism="discrete-gaussian", variance_share=0.5)
+    made = client.reports([[0.2, 0.4]] * 2000, [str(i) for i in range(2000)], np.random.default_rng(0))
+    for told, noise in (("estimate", "noise_variance"), ("variance", "variance_noise")):
+        z = np.array([getattr(r, told) for r in made]) / np.sqrt(getattr(made[0], noise))
+        assert abs(z.var() - 1) < 5 * np.sqrt(2 / 2000)
 
 
 def test_fresh_entropy_and_seeds():

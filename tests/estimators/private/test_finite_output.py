@@ -1,20 +1,23 @@
 """Finite outputs: private by integers, unbiased exactly, and as good as a linear program allows."""
 
 import math
+import sys
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.optimize import linprog
 from scipy.stats import chi2
 
 from estimators.private import FiniteOutput, MeanClient, RateClient, read_report
 from estimators.private.mechanisms import least_noise, worst_variances
 from estimators.private.rate_laws import log_likelihood, noisy_value
 from estimators.private.window_designs import Design, design, two_point
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+from private_mechanisms import linear_program
 
 few = settings(max_examples=max(1, settings().max_examples // 5))
 EPS = st.floats(-9.0, math.log10(20.0)).map(lambda power: 10.0**power)
@@ -35,29 +38,6 @@ def laws(d: Design) -> np.ndarray:
     return np.array(
         [[Fraction(d.inside if s <= k < s + d.width else d.outside, d.total) for k in range(len(d.scores))] for s in starts]
     )
-
-
-def linear_program(eps: float, inputs: int, outputs: int, reach: float) -> float:
-    """Least worst variance of any mechanism with outputs on a grid, for inputs on a grid in [-1, 1]."""
-    x, y = np.linspace(-1, 1, inputs), np.linspace(-reach, reach, outputs)
-    each, ones, eye = sp.identity(inputs), np.ones((inputs, 1)), sp.identity(outputs)
-    below = sp.hstack([sp.kron(each, -eye), sp.kron(ones, eye), sp.csr_matrix((inputs * outputs, 1))])
-    above = sp.hstack([sp.kron(each, eye), -np.exp(eps) * sp.kron(ones, eye), sp.csr_matrix((inputs * outputs, 1))])
-    squares = sp.hstack([sp.kron(each, y[None] ** 2), sp.csr_matrix((inputs, outputs)), -ones])
-    nothing = sp.csr_matrix((inputs, outputs + 1))
-    equal = sp.vstack([sp.hstack([sp.kron(each, row), nothing]) for row in (np.ones((1, outputs)), y[None])])
-    cost = np.zeros(inputs * outputs + outputs + 1)
-    cost[-1] = 1
-    found = linprog(
-        cost,
-        A_ub=sp.vstack([below, above, squares]).tocsr(),
-        b_ub=np.concatenate([np.zeros(2 * inputs * outputs), x**2]),
-        A_eq=equal.tocsr(),
-        b_eq=np.concatenate([np.ones(inputs), x]),
-        method="highs",
-    )
-    assert found.success
-    return found.fun
 
 
 # --- designs -----------------------------------------------------------------------------------------------------------

@@ -392,3 +392,24 @@ def test_objects_of_another_class_are_named():
     for kind in (Prior, BetaPrior):
         with pytest.raises(ValueError, match=r"^prior must be JSON as str or bytes, got NoneType"):
             kind.from_json(None)
+
+
+def test_lists_of_clients_that_are_none_are_not_quoted():
+    """The value itself, an exception of the user's that quotes it, and what stands behind the error."""
+
+    class Quotes:
+        def __iter__(self):
+            raise RuntimeError("the value is 271828.1828")
+
+    mean, regression = MeanClient(bounds=(0.0, 1.0), eps=1.0), RegressionClient(norm=1.0, eps=1.0, delta=0.1)
+    for samples in (271828.1828, "271828.1828", Quotes()):
+        for reports, more in ((mean.reports, ()), (regression.reports, ([[1.0]],))):
+            with pytest.raises(ValueError, match="must be a list with the rows of each client") as caught:
+                reports(samples, *more, ["a"])
+            assert "271828" not in repr(caught.value)
+            assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+def test_gaussian_noise_of_a_budget_without_end_is_next_to_none():
+    report = MeanClient(bounds=(0.0, 1.0), eps=1e300, delta=0.5, mechanism="discrete-gaussian").report([0.25] * 9)
+    assert abs(report.estimate - 0.25) < 0.01
