@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         run_chunks,
     )
     from .smoothness import NoNet
-    from .strata import StratifiedExperiment, perform_on_strata, plan_strata
+    from .strata import StratifiedExperiment, perform_on_strata, pilot_strata, plan_strata
     from .streams import DEFAULT_ROOT, stream
     from .student import MAX_COORDINATES, STUDENT, StudentRule, perform_on_nets, plan_nets
 
@@ -47,8 +47,8 @@ __all__ = [
     "CHUNK", "DECLARED", "DEFAULT_ROOT", "FALSE_ALARM", "MAX_COORDINATES", "MISS", "STUDENT", "Check", "CheckResult",
     "ClientsExperiment", "Experiment", "JamesSteinExperiment", "Moments", "NoNet", "RegressionExperiment",
     "SampledExperiment", "StratifiedExperiment", "StudentRule", "TwoStageRule", "combine", "merge_chunks", "n_chunks",
-    "perform", "perform_on_nets", "perform_on_strata", "plan_nets", "plan_strata", "required_reps", "run", "run_chunks",
-    "run_nets", "smallest_detectable", "stream",
+    "perform", "perform_on_nets", "perform_on_strata", "pilot_strata", "plan_nets", "plan_strata", "required_reps", "run",
+    "run_chunks", "run_nets", "smallest_detectable", "stream",
 ]  # fmt: skip
 
 __getattr__, __dir__ = attach(
@@ -60,7 +60,7 @@ __getattr__, __dir__ = attach(
         "runner": "CHUNK ClientsExperiment Experiment JamesSteinExperiment RegressionExperiment SampledExperiment "
         "merge_chunks n_chunks run run_chunks",
         "smoothness": "NoNet",
-        "strata": "StratifiedExperiment perform_on_strata plan_strata",
+        "strata": "StratifiedExperiment perform_on_strata pilot_strata plan_strata",
         "student": "MAX_COORDINATES STUDENT StudentRule perform_on_nets plan_nets",
         "streams": "DEFAULT_ROOT stream",  # streams.streams would clash with the module's name
     },

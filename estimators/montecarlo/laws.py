@@ -23,6 +23,8 @@ LONGEST = 4096
 
 LEFT = 1e-13
 MOST_TRIALS = 500
+MOST_LAWS = 256
+"""Parameters of a tabled law that may differ within one call."""
 
 PARTS = 32  # of every octave of the quantile's table
 DEGREE = 6  # of its polynomials; this and PARTS keep every normal within 8 ulp of scipy.special.ndtri
@@ -139,20 +141,57 @@ def geometric(uniforms: Any, p: Any) -> Ints:
     return np.maximum(np.ceil(np.log1p(-_plain(uniforms)) / np.log1p(-_plain(p))), 1).astype(np.int64)
 
 
-def logarithmic(p: float) -> Floats:
-    """Probabilities of 1, 2, ... under the logarithmic law."""
+def logarithmic(uniforms: Any, p: Any) -> Ints:
+    """The logarithmic law of 1, 2, ...
+
+    Examples
+    --------
+    >>> logarithmic(np.array([0.5, 0.8, 0.8]), [0.5, 0.5, 0.9]).tolist()
+    [1, 2, 6]
+    """
+    return 1 + _each(uniforms, _logarithmic_shares, p)
+
+
+def failures(uniforms: Any, n: Any, p: Any) -> Ints:
+    """Failures before `n` successes of probability `p`.
+
+    Examples
+    --------
+    >>> failures(np.array([0.5, 0.8, 0.8]), 1.0, [0.5, 0.5, 0.1]).tolist()
+    [0, 2, 15]
+    """
+    return _each(uniforms, _failures_shares, n, p)
+
+
+def _logarithmic_shares(p: float) -> Floats:
     k = np.arange(1, LONGEST)
     return _whole(-(p**k) / (k * np.log1p(-p)))
 
 
-def failures(n: float, p: float) -> Floats:
-    """Probabilities of 0, 1, ... failures before `n` successes of probability `p`."""
+def _failures_shares(n: float, p: float) -> Floats:
     from scipy import special
 
     k = np.arange(LONGEST)
     return _whole(
         np.exp(special.gammaln(k + n) - special.gammaln(n) - special.gammaln(k + 1) + n * np.log(p) + k * np.log1p(-p))
     )
+
+
+def _each(uniforms: Any, shares: Callable[..., Floats], *parameters: Any) -> Ints:
+    """Counts under a law that is known by its probabilities, of parameters that may vary from draw to draw."""
+    uniforms = _plain(uniforms)
+    parameters = tuple(np.asarray(_plain(x), float) for x in parameters)
+    if all(x.ndim == 0 for x in parameters):
+        return counted(uniforms, shares(*map(float, parameters)))
+    rows = [np.broadcast_to(x, uniforms.shape).ravel() for x in parameters]
+    different, which = np.unique(np.stack(rows), axis=1, return_inverse=True)
+    if different.shape[1] > MOST_LAWS:
+        raise NoNet(f"it draws counts of more than {MOST_LAWS} different laws, each of which would be a table")
+    flat, found = uniforms.ravel(), np.empty(uniforms.size, np.int64)
+    for law, each in enumerate(different.T):
+        of_it = which.ravel() == law
+        found[of_it] = counted(flat[of_it], shares(*each))
+    return found.reshape(uniforms.shape)
 
 
 def _whole(shares: Floats) -> Floats:

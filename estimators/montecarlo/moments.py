@@ -137,6 +137,17 @@ class Moments:
         return c
 
 
+def require_finite(means: Floats) -> None:
+    """Raise ValueError unless means over nets, shape (nets, M), are numbers: one point that is none spoils a whole net."""
+    wrong = ~np.isfinite(means)
+    if wrong.any():
+        statistic = int(np.argmax(wrong.any(axis=0)))
+        raise ValueError(
+            f"experiment: statistic {statistic} is not a finite number at some point of {wrong[:, statistic].sum()} of "
+            f"{len(means)} nets; its model divides by zero or takes a root or a logarithm of what may be negative"
+        )
+
+
 def batch_means(sample: Floats) -> np.ndarray:
     """Means of the full batches of `BATCH` consecutive rows of a sample of shape (replicates, M)."""
     full = len(sample) // BATCH

@@ -218,11 +218,11 @@ class _Served(np.random.Generator):
 
     def logseries(self, p: Any, size: Any = None) -> Any:
         """The logarithmic law."""
-        return laws.counted(self._uniforms(size), laws.logarithmic(p)) + 1
+        return laws.logarithmic(self._uniforms(_size(size, p)), p)
 
     def negative_binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         """Failures before so many successes."""
-        return laws.counted(self._uniforms(size), laws.failures(n, p))
+        return laws.failures(self._uniforms(_size(size, n, p)), n, p)
 
     def integers(self, low: Any, high: Any = None, size: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Integers from `low`, or 0, to below `high`, or `low`."""

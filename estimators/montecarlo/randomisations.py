@@ -16,7 +16,7 @@ import numpy as np
 from estimators.numerics.arrays import Floats
 
 from .independence import ALARM, random
-from .moments import Moments, combine
+from .moments import Moments, combine, require_finite
 from .nets import LANES, Net, at, net
 from .runner import CHUNK, Experiment, mapped, n_chunks
 from .streams import DEFAULT_ROOT
@@ -114,13 +114,7 @@ def merge_replications(parts: Mapping[int, Moments], replications: int) -> Float
         raise ValueError(f"parts must hold the replications 0 .. {replications - 1} exactly, got {sorted(parts)}")
     ordered = [parts[replication] for replication in range(replications)]
     means = np.array([part.mean for part in ordered])
-    wrong = ~np.isfinite(means)
-    if wrong.any():
-        statistic = int(np.argmax(wrong.any(axis=0)))
-        raise ValueError(
-            f"experiment: statistic {statistic} is not a finite number at some point of {wrong[:, statistic].sum()} of "
-            f"{replications} nets; its model divides by zero or takes a root or a logarithm of what may be negative"
-        )
+    require_finite(means)
     require_apart(means)
     return means
 

@@ -26,8 +26,10 @@ from typing import Any
 
 import numpy as np
 
+from estimators.numerics.arrays import ArrayLike, Floats
+
 from .checks import DECLARED, Check, CheckResult, TwoStageRule, decide, fitting
-from .moments import Moments, batch_means
+from .moments import Moments, batch_means, require_finite
 from .nets import BITS, Strata
 from .runner import Experiment, SampledExperiment, run
 from .smoothness import NoNet
@@ -112,6 +114,52 @@ class StratifiedExperiment:
             yield np.ascontiguousarray(sample.T).reshape(self.n_statistics, some, size).transpose(1, 2, 0)
 
 
+@dataclass(frozen=True, eq=False)
+class StrataPilot:
+    """What a few small nets show of some combinations of statistics; it decides how many are drawn, and nothing else.
+
+    Parameters
+    ----------
+    means : array, shape (PILOT_NETS, C)
+        Of each net.
+    spread, reach : array, shape (C,)
+        Standard deviation and range over points.
+    lone : array, shape (C,)
+        What the standard error of a mean, times the number of nets, is at least.
+    """
+
+    means: Floats
+    spread: Floats
+    reach: Floats
+    lone: Floats
+
+    def least_nets(self, mean_skewness: float) -> int:
+        """Nets that bring the skewness of every mean to this."""
+        return int(np.ceil(((np.abs(skewness(self.means)) + SKEWNESS_ERROR) / mean_skewness) ** 2).max())
+
+
+def pilot_strata(experiment: SampledExperiment, log2_points: int, key: str, rows: ArrayLike, root: int) -> StrataPilot:
+    """Pilots of combinations `rows` of an experiment's statistics, shape (C, M), on a stream of their own.
+
+    Raises
+    ------
+    NoNet
+        If the experiment draws what a net cannot serve, or shows nothing random.
+    ValueError
+        If a statistic is no finite number.
+    """
+    stratified = StratifiedExperiment(experiment, log2_points)
+    gen = stream(f"{key}#strata{log2_points}", 0, root)
+    drawn = [points @ np.asarray(rows, float).T for points in stratified.points(gen, PILOT_NETS)]
+    means = np.concatenate([points.mean(axis=1) for points in drawn])
+    require_finite(means)
+    spread = np.sqrt(np.mean([points.var(axis=(0, 1)) for points in drawn], axis=0))
+    reach = np.max([np.ptp(points, axis=(0, 1)) for points in drawn], axis=0)
+    if not reach.all():
+        raise NoNet("its pilots do not vary")
+    return StrataPilot(means, spread, reach, LONE * reach / 2**log2_points)
+
+
 @dataclass(frozen=True)
 class StrataPlan:
     """How large and how many the nets of some checks are, and the smallest error that all checks are expected to see.
@@ -157,25 +205,12 @@ def plan_strata(
     rows = np.array([check.coefficients for check in checks]) / np.array([[check.scale] for check in checks])
     plans, dimensions = [], experiment.coordinates
     for size in SIZES:
-        stratified = StratifiedExperiment(experiment, size)
         most = max_coordinates // (dimensions << size)
         if most < MIN_NETS:
             break
-        gen = stream(f"{key}#strata{size}", 0, root)
-        drawn = [points @ rows.T for points in stratified.points(gen, PILOT_NETS)]
-        means = np.concatenate([points.mean(axis=1) for points in drawn])
-        if not np.isfinite(means).all():
-            raise ValueError(
-                "experiment: a statistic is not a finite number at some point of a net; its model divides by zero or takes "
-                "a root or a logarithm of what may be negative"
-            )
-        spread = np.sqrt(np.mean([points.var(axis=(0, 1)) for points in drawn], axis=0))
-        reach = np.max([np.ptp(points, axis=(0, 1)) for points in drawn], axis=0)
-        if not reach.all():
-            raise NoNet("its pilots do not vary")
-        lone = LONE * reach / 2**size
-        sd = np.sqrt(PILOT_MARGIN) * means.std(axis=0, ddof=1)
-        lopsided = np.ceil(((np.abs(skewness(means)) + SKEWNESS_ERROR) / MEAN_SKEWNESS) ** 2).max()
+        pilot = pilot_strata(experiment, size, key, rows, root)
+        sd, lone = np.sqrt(PILOT_MARGIN) * pilot.means.std(axis=0, ddof=1), pilot.lone
+        lopsided = pilot.least_nets(MEAN_SKEWNESS)
         if lopsided > most:
             continue
         needed = max(
@@ -186,7 +221,7 @@ def plan_strata(
         )
         nets = int(min(needed, most))
         errors = np.maximum(np.maximum(sd / math.sqrt(nets), lone / nets), rule.floor)
-        gain = float(np.min((spread / math.sqrt(nets << size) / errors) ** 2))
+        gain = float(np.min((pilot.spread / math.sqrt(nets << size) / errors) ** 2))
         plans.append(StrataPlan(size, nets, dimensions, float(rule.detectable_shift * errors.max()), gain, tuple(lone)))
     if not plans:
         raise NoNet(f"in {dimensions} dimensions it would take too many small nets")
@@ -233,4 +268,4 @@ def perform_on_strata(
     return decide(rule, checks, simulate, detectable, points=1 << plan.log2_points, least=plan.lone)
 
 
-__all__ = ["StrataPlan", "StratifiedExperiment", "perform_on_strata", "plan_strata"]
+__all__ = ["StrataPilot", "StrataPlan", "StratifiedExperiment", "perform_on_strata", "pilot_strata", "plan_strata"]

@@ -1,12 +1,12 @@
 """Cost of each kernel, on draws and on a net, beside the bare cost of its draws and beside its NumPy twin.
 
 Run with ``make bench``. ``extra_info`` holds ``ns_per_draw`` and ``ratio_to_bare``: the call and the bare
-loop take turns and the fastest slice of each counts, so that other load on the machine cancels. A slice
+loop take turns and the fastest slice of each counts, in processor time, so that other load on the machine cancels. A slice
 is about 10 ms: in slices of 1 ms the bare loop runs 12 % slower after a kernel than after itself, which
 would flatter the kernel. The clients kernel must stay within `BOUND` times its draws.
 """
 
-from time import perf_counter
+from time import thread_time
 
 import numpy as np
 import pytest
@@ -50,15 +50,15 @@ CASES = [
 
 
 def fastest(*calls, slices=25):
-    """Shortest time of each call, taking turns."""
+    """Shortest processor time of each call, taking turns."""
     times = np.empty((slices, len(calls)))
     for call in calls:
         call()
     for row in times:
         for k, call in enumerate(calls):
-            start = perf_counter()
+            start = thread_time()
             call()
-            row[k] = perf_counter() - start
+            row[k] = thread_time() - start
     return times.min(axis=0)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,16 @@ def disturbed(simulation: Simulation) -> Iterator[tuple[str, Simulation]]:
         draw = functools.partial(_draw, experiment.draw, kind, part, seen)
         draw(np.random.default_rng(0), 64)
         if seen:
-            yield f"{part} of {kind} draws ({seen[0]})", replace(simulation, experiment=replace(experiment, draw=draw))
+            sizes = experiment.n_statistics, experiment.draws_per_replicate, experiment.batch
+            yield f"{part} of {kind} draws ({seen[0]})", replace(simulation, experiment=_Neighbour(draw, *sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Neighbour(SampledExperiment):
+    """On a large net wherever it takes as many coordinates as it needs: whether one serves is asked of the original."""
+
+    def net_order(self) -> np.ndarray:
+        return np.arange(self.coordinates)
 
 
 def _draw(draw: Any, kind: str, part: str, seen: list[str], gen: np.random.Generator, reps: int) -> Any:
@@ -53,15 +62,20 @@ def _draw(draw: Any, kind: str, part: str, seen: list[str], gen: np.random.Gener
 
 
 class _Disturbed(np.random.Generator):
-    """A generator whose draws of one kind, or the first of each row, are spread out, bent, or always the same."""
+    """A generator, or a net's stand-in for one, whose draws of one kind are spread out, bent, or always the same.
+
+    All of them are, or the first of each row.
+    """
 
     def __init__(self, gen: np.random.Generator, kind: str, part: str, seen: list[str]):
-        super().__init__(gen.bit_generator)
-        self.kind, self.part, self.seen = kind, part, seen
+        super().__init__(np.random.SFC64(0))  # never drawn from
+        self.of, self.kind, self.part, self.seen = gen, kind, part, seen
 
     def __getattribute__(self, name: str) -> Any:
-        real = super().__getattribute__(name)
-        if name.startswith("_") or name not in KINDS[super().__getattribute__("kind")]:
+        if name.startswith("_") or name in ("of", "kind", "part", "seen"):
+            return super().__getattribute__(name)
+        real = getattr(super().__getattribute__("of"), name)  # not the inherited one: a net has no bits
+        if name not in KINDS[super().__getattribute__("kind")]:
             return real
         if name not in self.seen:
             self.seen.append(name)

@@ -38,9 +38,11 @@ def test_sparse_rows_have_the_bits_of_dense_ones(name, task, monkeypatch, tmp_pa
     dense = train(algorithm, task, rounds=ROUNDS)
     monkeypatch.setattr(own_rows, "DENSE", 0)
     monkeypatch.setattr(own_rows, "SHARD", 5)
+    step = None
     for step in training(algorithm, task, rounds=ROUNDS):
         if step.finished == 2:
             checkpoints.save(tmp_path, step.state, {"finished": 2})
+    assert step is not None
     assert isinstance(step.state["personal"], OwnRows)
     called = np.unique(np.concatenate([task.participants(t, number=3) for t in range(ROUNDS)]))
     assert set(step.state["personal"].written) == set(called) < set(range(CLIENTS))

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy.stats import binom
 from estimators import montecarlo as mc
 from estimators.montecarlo import kernels, reference
 from estimators.montecarlo.checks import MAX_REPS, MIN_REPS, PILOT_REPS, SUITE_CHECKS, _judge
+from estimators.montecarlo.randomisations import merge_replications, run_replications
 from estimators.montecarlo.streams import streams
 
 FIVE_CLIENTS = {
@@ -260,6 +262,32 @@ class TestRunner:
         assert same_bits(one, mc.merge_chunks(backwards, self.reps))
         workers = [mc.run_chunks(experiment, self.reps, "bits", share, threads=1) for share in ([2], [3, 0], [1])]
         assert same_bits(one, mc.merge_chunks({k: v for worker in workers for k, v in worker.items()}, self.reps))
+
+    def test_same_bits_over_processes(self):
+        """The three lines of `run_chunks`, and the same for nets."""
+        joblib = pytest.importorskip("joblib")
+        experiment, chunks = clients(), range(mc.n_chunks(self.reps))
+        with joblib.parallel_config("loky", n_jobs=2):
+            parts = joblib.Parallel()(joblib.delayed(mc.run_chunks)(experiment, self.reps, "bits", [k]) for k in chunks)
+            nets = joblib.Parallel()(joblib.delayed(run_replications)(experiment, 10, [k], "bits") for k in range(8))
+        merged = mc.merge_chunks({k: moments for part in parts for k, moments in part.items()}, self.reps)
+        assert same_bits(mc.run(experiment, self.reps, "bits", threads=1), merged)
+        means = merge_replications({k: moments for part in nets for k, moments in part.items()}, 8)
+        assert same_bits(mc.run_nets(experiment, 10, 8, "bits", threads=1), mc.Moments.of(means))
+
+    def test_memory_hardly_grows_with_replicates(self):
+        """A chunk leaves its moments and a mean of every 256 replicates; what it drew is given back."""
+        uniform = mc.SampledExperiment(lambda gen, n: gen.random((n, 1)), 1)
+
+        def peak(chunks):
+            tracemalloc.start()
+            mc.run(uniform, chunks * mc.CHUNK, "memory", threads=1)
+            found = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            return found
+
+        mc.run(uniform, mc.CHUNK, "memory", threads=1)
+        assert peak(40) - peak(4) < 36 * mc.CHUNK * 8 / 20
 
     def test_key_and_root_choose_the_stream(self):
         results = [mc.run(james_stein(), 1000, key, root=root).mean[0] for key in ("a", "b") for root in (1, 2)]

@@ -54,6 +54,29 @@ class TestLaws:
             np.testing.assert_array_equal(laws.beta(laid, 2.0, 3.0), laws.beta(cells.ravel(), 2.0, 3.0).reshape(cells.shape))
             np.testing.assert_array_equal(laws.binomial(laid, 9, p), stats.binom.ppf(cells, 9, p))
 
+    @pytest.mark.parametrize(
+        ("name", "parameters"),
+        [
+            ("logseries", (np.tile([0.1, 0.5, 0.9, 0.99], 2**12),)),
+            ("negative_binomial", (np.tile([0.5, 3.0], 2**13), np.tile([0.2, 0.8, 0.5, 0.4], 2**12))),
+            ("negative_binomial", (2.0, np.tile([0.2, 0.8], 2**13))),
+        ],
+        ids=["logseries", "both", "one"],
+    )
+    def test_parameters_of_tabled_laws_may_vary_too(self, name, parameters):
+        found = getattr(Cells(), name)(*parameters)  # the size is that of the parameters
+        rows = np.broadcast_arrays(*parameters)
+        for law in {tuple(map(float, each)) for each in np.stack(rows, axis=1)[:4]}:
+            of_it = np.all([row == x for row, x in zip(rows, law, strict=True)], axis=0)
+            alone = getattr(Cells(), name)(*law, size=len(CELLS))
+            np.testing.assert_array_equal(found[of_it], alone[of_it])
+
+    def test_a_law_for_every_draw_is_refused_by_name(self):
+        with pytest.raises(mc.NoNet, match="256 different laws"):
+            laws.logarithmic(CELLS, np.linspace(0.1, 0.9, len(CELLS)))
+        with pytest.raises(mc.NoNet, match="256 different laws"):
+            nets.coordinates_of(lambda gen, n: gen.negative_binomial(gen.beta(2.0, 2.0, (n, 1)), 0.5, (n, 1)))
+
     def test_the_outermost_cells_and_the_middle(self):
         ends = np.array([2.0**-33, 0.5 - 2.0**-33, 0.5, 0.5 + 2.0**-33, 1 - 2.0**-33])
         np.testing.assert_allclose(laws.beta(ends, 0.3, 30.0), stats.beta.ppf(ends, 0.3, 30.0), rtol=1e-11)

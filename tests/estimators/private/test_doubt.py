@@ -284,7 +284,7 @@ def test_what_liars_move_is_at_most_what_is_said(m, liars, laplace):
         assert believed in (0, liars)
         assert believed / m * abs(place - centre) <= heard.influence * (1 + 1e-9)
         if place > 14:  # nine standard deviations
-            assert believed == 0
+            assert believed == 0  # the farthest
             assert {each.client for each in heard.rejected} >= {each.client for each in lies}
 
 
@@ -341,6 +341,7 @@ def test_staircases_are_doubted_as_other_noise_is(eps, adjacency):
     assert lost <= 2  # of six with a chance of 1 % each
     honest = from_clients(rng, settings, 100)
     sd = np.sqrt(1 + 1 / 20 + honest.reports[0].noise_variance)
+    believed = 10
     for place in np.linspace(5.0, 5.0 + 30 * sd, 13):
         lies = [dataclasses.replace(each, estimate=float(place)) for each in honest.reports[:10]]
         with warnings.catch_warnings():

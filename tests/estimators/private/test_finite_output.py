@@ -16,8 +16,8 @@ from estimators.private.mechanisms import least_noise, worst_variances
 from estimators.private.rate_laws import log_likelihood, noisy_value
 from estimators.private.window_designs import Design, design, two_point
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
-from private_mechanisms import linear_program
+sys.path.insert(0, str(Path(__file__).parents[2]))
+from bench.private_mechanisms import linear_program
 
 few = settings(max_examples=max(1, settings().max_examples // 5))
 EPS = st.floats(-9.0, math.log10(20.0)).map(lambda power: 10.0**power)

@@ -64,12 +64,14 @@ def _sharp_computed(m: int, n: int, d: int) -> float:
 
 
 def _sharp_simulate(m: int, n: int, d: int) -> simulation.Simulation:
+    """Noise is drawn wider, so that norms near the radius are common, and weighed by its exact density."""
     radius = np.sqrt(d) + np.sqrt(2 * np.log(m**2 * n))
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        means = gen.normal(0, np.sqrt(n), (n, reps, 8, m, d)).mean(axis=0)  # eight federations; means of variance one
+        noise, weights = simulation.widened(gen, np.sqrt(n), radius / np.sqrt(n * d), (n, reps, m, d), over=(0, 3))
+        means = noise.mean(axis=0)  # of variance one
         above = np.einsum("...d,...d->...", means, means) > radius**2
-        return np.count_nonzero(above, axis=(1, 2))[:, None] / 8
+        return np.sum(weights * above, axis=1)[:, None]
 
     return simulation.sample_means(draw, draws=m * n * d)
 
