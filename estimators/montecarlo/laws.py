@@ -149,7 +149,7 @@ def logarithmic(uniforms: Any, p: Any) -> Ints:
     >>> logarithmic(np.array([0.5, 0.8, 0.8]), [0.5, 0.5, 0.9]).tolist()
     [1, 2, 6]
     """
-    return 1 + _each(uniforms, _logarithmic_shares, p)
+    return 1 + _by_law(uniforms, _logarithmic_shares, p)
 
 
 def failures(uniforms: Any, n: Any, p: Any) -> Ints:
@@ -160,7 +160,7 @@ def failures(uniforms: Any, n: Any, p: Any) -> Ints:
     >>> failures(np.array([0.5, 0.8, 0.8]), 1.0, [0.5, 0.5, 0.1]).tolist()
     [0, 2, 15]
     """
-    return _each(uniforms, _failures_shares, n, p)
+    return _by_law(uniforms, _failures_shares, n, p)
 
 
 def _logarithmic_shares(p: float) -> Floats:
@@ -177,7 +177,7 @@ def _failures_shares(n: float, p: float) -> Floats:
     )
 
 
-def _each(uniforms: Any, shares: Callable[..., Floats], *parameters: Any) -> Ints:
+def _by_law(uniforms: Any, shares: Callable[..., Floats], *parameters: Any) -> Ints:
     """Counts under a law that is known by its probabilities, of parameters that may vary from draw to draw."""
     uniforms = _plain(uniforms)
     parameters = tuple(np.asarray(_plain(x), float) for x in parameters)

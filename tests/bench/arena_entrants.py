@@ -32,6 +32,8 @@ from estimators import (
 from estimators.system.sources import Sources, digest, versions_text
 
 Z = float(stats.norm.ppf(0.975))
+MODELS: dict[Callable, type] = {}
+"""Our model behind an entrant: what it reaches is the code that made its lines."""
 
 
 def fitted(kind, method=None):
@@ -44,7 +46,7 @@ def fitted(kind, method=None):
         low, high = model.interval(method=method)
         return (low + high) / 2, low, high
 
-    enter.model = kind
+    MODELS[enter] = kind
     return enter
 
 
@@ -97,7 +99,7 @@ def sample_means(rows):
     return fitted(SampleMeans)(*summarised(rows))
 
 
-sample_means.model = SampleMeans
+MODELS[sample_means] = SampleMeans
 
 
 def own_rows(rows):
@@ -223,6 +225,6 @@ def code(name: str, entrant: Callable, texts: Iterable[str] = ()) -> str:
         texts = [*texts, name, getsource(entrant), version(package) if package else ""]
     except PackageNotFoundError:
         texts = [*texts, name, getsource(entrant), "not installed"]
-    model = getattr(entrant, "model", None)
+    model = MODELS.get(entrant)
     nodes = sources().closure([(model.__module__, model.__qualname__)]) if model else ()
     return digest(sources(), nodes, texts)
