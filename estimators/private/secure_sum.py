@@ -15,8 +15,9 @@ Two lists would need two signatures of more parties than there are if twice the 
 colluding ones together.
 
 Taken for granted: every party knows everybody's key for signatures before the round, from somebody else than the server, and
-that key is of this round alone, so that nothing signed in another one counts; shares travel unread from party to party.  The server can still leave parties out, end the round and choose who is heard
-among any `threshold` of them.  Timing is not simulated.
+that key is of this round alone, so that nothing signed in another one counts; shares travel unread from party to party.  The
+server can still leave parties out, end the round and choose who is heard among any `threshold` of them.  Timing is not
+simulated.
 
 Belongs here: the protocol, one class for a party, one function for the server and one for a server that lies.  Does not
 belong here: what is summed, noise and guarantees (``distributed``).
@@ -203,7 +204,7 @@ class Party:
         return {place: Share(value(key, place), value(mask, place)) for place in public}
 
     def masked(self, held: Mapping[int, Share]) -> np.ndarray:
-        """Return the party's values behind its masks, array (d,) of words, given the shares that others handed to it.  Once."""
+        """Return the party's values behind its masks, array (d,) of words, given the shares that others gave it.  Once."""
         if self.sent or not self.public:
             raise ValueError("values are sent once, after shares were handed out; otherwise masks would be missing")
         self.held, self.sent = dict(held), True

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import warnings
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -241,6 +242,23 @@ def test_tail_of_normal_and_laplace_together(s, b):
         grid = np.linspace(-9 * s, 9 * s, 20001)
         exact = integrate.simpson((laplace.sf(t - grid) + laplace.cdf(-t - grid)) * stats.norm.pdf(grid, scale=s), x=grid)
         assert float(laplace_beyond(np.array(t), np.array(s), np.array(b))) == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("part", [1e-200, 1e-12, 1e-9, 1e-3, 0.3, 1.0, 30.0, 1e4])
+def test_tail_of_normal_and_laplace_together_to_the_last_digits(part):
+    """Laplace noise far below the normal error, which overflowed, or far above it; from the formula with 900 digits."""
+    with mpmath.workdps(900):
+        r = 1 / mpmath.mpf(part)
+        for t in (0.1, 1.96, 8.0, 20.0):
+            if part == 1e-200:
+                exact = 2 * mpmath.ncdf(-mpmath.mpf(t))
+            else:
+                z = mpmath.mpf(t)
+                near, far = (mpmath.exp(r**2 / 2 - x * r) * mpmath.ncdf(x - r) for x in (z, -z))
+                exact = 2 * mpmath.ncdf(-z) + near - far
+            assert float(laplace_beyond(np.array(t), np.array(1.0), np.array(part))) == pytest.approx(
+                float(exact), rel=1e-12
+            )
 
 
 def plain(scale):
