@@ -475,7 +475,7 @@ def test_means_under_normal_noise_are_truncated_normal_laws_averaged_over_a_latt
     ],
 )  # fmt: skip
 def test_intervals_of_the_prior_of_four_clients_hold_down_to_hardly_any_noise(error, y):
-    """Of exact reports small spreads are out of the question, by hundreds in the log: splines swung far above the largest."""
+    """Of exact reports small spreads are out of the question, by hundreds in the log: splines swung far above all."""
     y, end = np.array(y), 5.0
     sent = Guarantee(2.0, 1e-6, "row", "client", "gaussian")
     model = PrivateGaussianMeans(sigma2=0.0).fit([MeanReport("", 9, sent, a, error**2, 0.0, (-end, end)) for a in y])
