@@ -245,8 +245,9 @@ class StaircaseNoise:
         for log, low, high in pieces:
             total = total + np.exp(log) * sd * (below((high - away) / sd) - below((low - away) / sd))
         plain = sd > SMOOTH * D
-        if plain.any():
-            smooth = laplace_beyond(away, sd, column(self.smooth.scale, rows)) / 2
+        if plain.any():  # Laplace noise that falls as the blocks do; the normal error makes up for the rest of the variance
+            more = 2 * (column(self.smooth.scale, rows) ** 2 - (D / used) ** 2)
+            smooth = laplace_beyond(away, np.sqrt(np.maximum(sd**2 + more, 0.0)), D / used) / 2
             total = np.where(plain, smooth, total)
         return total
 

@@ -323,7 +323,9 @@ def test_one_hostile_report_of_200(honest, agreed):
         assert abs(heard.fit(PrivateGaussianMeans(sigma2=1.0)).mu_ - truth) < 0.05
 
 
-@pytest.mark.parametrize(("eps", "normal"), [(0.3, 0.5), (1.0, 0.0), (3.0, 2.0), (6.0, 0.3), (1.0, 40.0)])
+@pytest.mark.parametrize(
+    ("eps", "normal"), [(0.3, 0.5), (1.0, 0.0), (3.0, 2.0), (6.0, 0.3), (1.0, 2.1), (3.0, 2.5), (1.0, 40.0)]
+)
 def test_chances_of_staircases_are_those_of_draws_and_of_sums(eps, normal):
     """Against the exact law on whole numbers, so fine that it is a continuum, smoothed by the normal error on a grid."""
     law = Staircase(sensitivity=400, eps=eps)
@@ -334,7 +336,7 @@ def test_chances_of_staircases_are_those_of_draws_and_of_sums(eps, normal):
     reach = int(400 * (40 / min(eps, 2.0) + 8 * normal))
     y = np.arange(-reach, reach + 1)
     chance = np.exp(law.log_likelihood(y, 0))
-    for t in (0.1, 0.8, 1.7, 4.1, 9.0):
+    for t in (0.1, 0.8, 1.7, 4.1, 9.0, 14.0):
         if normal:
             exact = (chance * (stats.norm.sf((t - y / 400) / normal) + stats.norm.cdf((-t - y / 400) / normal))).sum()
         else:
