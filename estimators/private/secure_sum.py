@@ -66,7 +66,7 @@ def digest(text: str, commitment: int, public: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{commitment}|{public}|{text}".encode()).digest())
 
 
-def signed(text: str, key: int, generator: np.random.Generator | None) -> Signature:
+def signature_of(text: str, key: int, generator: np.random.Generator | None) -> Signature:
     """Return the signature of a text by the owner of a key."""
     nonce = below(1 << NONCE, generator)
     commitment = pow(2, nonce, PRIME)
@@ -179,7 +179,7 @@ class Party:
     def advertise(self) -> tuple[int, Signature]:
         """Return the public number of the party's key, and its signature."""
         public = pow(2, self.key, PRIME)
-        return public, signed(key_text(self.place, public), self.signing, self.generator)
+        return public, signature_of(key_text(self.place, public), self.signing, self.generator)
 
     def share(self, public: Mapping[int, tuple[int, Signature]], signers: Mapping[int, int]) -> dict[int, Share]:
         """Return the share of each party, this one included, of this party's secrets.  Once.
@@ -220,7 +220,7 @@ class Party:
         if self.told is not None:
             raise ValueError("a list was signed already; a second story of who was heard would unmask somebody")
         self.told = frozenset(heard)
-        return signed(list_text(heard, self.public), self.signing, self.generator)
+        return signature_of(list_text(heard, self.public), self.signing, self.generator)
 
     def reveal(self, heard: Collection[int], signatures: Mapping[int, Signature] | None = None) -> dict[int, int]:
         """Return one share for each party: of its own mask if it was heard, of its key if not.  Once, and not for few.

@@ -22,7 +22,7 @@ from estimators.private.secure_sum import (
     lying_server,
     polynomial,
     secure_sum,
-    signed,
+    signature_of,
     unmask,
     value,
 )
@@ -208,7 +208,7 @@ def test_a_list_that_was_signed_with_other_keys_for_masks_counts_for_nothing():
 def test_signatures_are_of_one_text_and_one_key(seed, other, text):
     key = 1 + seed
     rng = np.random.default_rng(seed)
-    found = signed(text, key, rng)
+    found = signature_of(text, key, rng)
     assert is_signed(text, found, pow(2, key, PRIME))
     assert not is_signed(text + "x", found, pow(2, key, PRIME))
     assert not is_signed(text, found, pow(2, key + other, PRIME))
