@@ -90,15 +90,15 @@ def laplace_beyond(distance: Floats, normal: Floats, scale: Floats) -> Floats:
     >>> laplace_beyond(np.array([1.96, 2.0]), np.array([1.0, 0.0]), np.array([0.0, 1.0])).round(4).tolist()
     [0.05, 0.1353]
     """
-    from scipy.special import log_ndtr, ndtr
+    from scipy.special import erfcx, ndtr
 
     t, s, b = np.broadcast_arrays(*(np.asarray(x, float) for x in (distance, normal, scale)))
     with quiet():
         plain = np.where(s > 0, 2 * ndtr(-t / np.where(s > 0, s, 1.0)), (t <= 0) * 1.0)
         r, z = s / np.where(b > 0, b, 1.0), t / np.where(s > 0, s, 1.0)
-        near = np.exp(r**2 / 2 - r * z + log_ndtr(z - r))
-        far = np.exp(r**2 / 2 + r * z + log_ndtr(-z - r))
-        both = 2 * ndtr(-z) + near - far
+        top = np.exp(-(z**2) / 2) / 2  # r z - r^2 / 2 is calculated where the normal error is less than the distance alone
+        near = np.where(z > r, np.exp(-r * (z - r / 2)) * ndtr(z - r), top * erfcx(np.maximum(r - z, 0.0) / np.sqrt(2)))
+        both = 2 * ndtr(-z) + near - top * erfcx((r + z) / np.sqrt(2))
         laplace = np.exp(-t / np.where(b > 0, b, 1.0))
     return np.clip(np.where(b == 0, plain, np.where(s > 1e-6 * b, both, laplace)), 0.0, 1.0)
 
@@ -245,8 +245,9 @@ class StaircaseNoise:
         for log, low, high in pieces:
             total = total + np.exp(log) * sd * (below((high - away) / sd) - below((low - away) / sd))
         plain = sd > SMOOTH * D
-        if plain.any():
-            smooth = laplace_beyond(away, sd, column(self.smooth.scale, rows)) / 2
+        if plain.any():  # Laplace noise that falls as the blocks do; the normal error makes up for the rest of the variance
+            more = 2 * (column(self.smooth.scale, rows) ** 2 - (D / used) ** 2)
+            smooth = laplace_beyond(away, np.sqrt(np.maximum(sd**2 + more, 0.0)), D / used) / 2
             total = np.where(plain, smooth, total)
         return total
 

@@ -37,6 +37,7 @@ MANY = 16, 12  # nodes where it is nearly normal
 DROP = 13.0  # in log probability, where nodes end
 ENOUGH = 0.7  # part of the nodes that must be within
 OPEN = 9.0  # in log probability, above which a range has ended too early
+DEEPEST = 30.0  # in log probability, below which splines need not go
 NEGLIGIBLE = 1e-9  # weight of a node over the largest
 LATTICE = 400, 200  # spreads and centres that quantiles of the two are read from
 LEARNERS = 1500  # clients that locate the ranges
@@ -189,12 +190,16 @@ class Hyperposterior(NamedTuple):
     log: Floats
 
     def lattice(self) -> Nodes:
-        """Return many nodes, by splines between the few: averages need no more of these, but quantiles fall between them."""
+        """Return many nodes, by splines between the few: averages need no more of these, but quantiles fall between them.
+
+        What is negligible is cut off before: splines swing beyond a cliff, far above the largest value if it is a deep one.
+        """
         from scipy.interpolate import RectBivariateSpline
 
         (x, _), (y, _) = map(legendre, self.log.shape)
         u, v = ((np.arange(count) + 0.5) / count for count in LATTICE)
-        log = RectBivariateSpline(x, y, self.log)(np.clip(u, x[0], x[-1]), np.clip(v, y[0], y[-1]))
+        log = np.maximum(self.log, self.log.max() - DEEPEST)
+        log = RectBivariateSpline(x, y, log)(np.clip(u, x[0], x[-1]), np.clip(v, y[0], y[-1]))
         at = self.ranges.low + (self.ranges.high - self.ranges.low) * u
         low, high = self.ranges.between(at)
         weight = np.exp(log - log.max()) * (np.cosh(at) * (high - low))[:, None]

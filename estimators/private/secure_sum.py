@@ -9,13 +9,15 @@ modulo 2^bits, where a masked one is uniform.
 
 The server may read everything, share it with clients, and lie.  Told different stories of who was heard, parties would help
 it to the sum of fewer than `threshold` of them (``lying_server``).  So each signs the list that it was told, and reveals
-nothing until `threshold` parties have signed the very same one; keys are signed too, or the server could hand out its own.
+nothing until `threshold` parties have signed the very same one, with the same keys for masks; those are signed too, or the
+server could hand out its own.
 Two lists would need two signatures of more parties than there are if twice the threshold is more than all parties and the
 colluding ones together.
 
-Taken for granted: every party knows everybody's key for signatures before the round, from somebody else than the server;
-shares travel unread from party to party.  The server can still leave parties out, end the round and choose who is heard
-among any `threshold` of them.  Timing is not simulated.
+Taken for granted: every party knows everybody's key for signatures before the round, from somebody else than the server, and
+that key is of this round alone, so that nothing signed in another one counts; shares travel unread from party to party.  The
+server can still leave parties out, end the round and choose who is heard among any `threshold` of them.  Timing is not
+simulated.
 
 Belongs here: the protocol, one class for a party, one function for the server and one for a server that lies.  Does not
 belong here: what is summed, noise and guarantees (``distributed``).
@@ -64,7 +66,7 @@ def digest(text: str, commitment: int, public: int) -> int:
     return int.from_bytes(hashlib.sha256(f"{commitment}|{public}|{text}".encode()).digest())
 
 
-def signed(text: str, key: int, generator: np.random.Generator | None) -> Signature:
+def signature_of(text: str, key: int, generator: np.random.Generator | None) -> Signature:
     """Return the signature of a text by the owner of a key."""
     nonce = below(1 << NONCE, generator)
     commitment = pow(2, nonce, PRIME)
@@ -85,9 +87,10 @@ def key_text(place: int, public: int) -> str:
     return f"key of {place}: {public}"
 
 
-def list_text(heard: Collection[int]) -> str:
-    """Return what a party signs of those it was told were heard."""
-    return f"heard: {sorted(set(heard))}"
+def list_text(heard: Collection[int], public: Mapping[int, int]) -> str:
+    """Return what a party signs of those it was told were heard, in the round of these keys for masks."""
+    keys = hashlib.sha256("; ".join(key_text(place, public[place]) for place in sorted(public)).encode()).hexdigest()
+    return f"heard: {sorted({int(place) for place in heard})} among keys {keys}"
 
 
 class Share(NamedTuple):
@@ -168,7 +171,7 @@ class Party:
         self.told: frozenset[int] | None = None
         self.public: dict[int, int] = {}
         self.held: dict[int, Share] = {}
-        self.asked = False
+        self.sent = self.asked = False
 
     def __repr__(self):
         return f"Party({self.place})"
@@ -176,31 +179,35 @@ class Party:
     def advertise(self) -> tuple[int, Signature]:
         """Return the public number of the party's key, and its signature."""
         public = pow(2, self.key, PRIME)
-        return public, signed(key_text(self.place, public), self.signing, self.generator)
+        return public, signature_of(key_text(self.place, public), self.signing, self.generator)
 
     def share(self, public: Mapping[int, tuple[int, Signature]], signers: Mapping[int, int]) -> dict[int, Share]:
-        """Return the share of each party, this one included, of this party's secrets.
+        """Return the share of each party, this one included, of this party's secrets.  Once.
 
         Parameters
         ----------
         public : what each party advertised, by its place; signers : public numbers of the keys for signatures, by place, not
             from the server.
         """
+        if self.public:
+            raise ValueError("shares were handed out already; with masks for other parties the same values would be bare")
         if len(public) < self.threshold:
             raise ValueError(f"the round ends: {len(public)} parties are fewer than the threshold {self.threshold}")
-        self.signers, self.public = dict(signers), {place: number for place, (number, _) in public.items()}
-        if 2 * self.threshold <= len(self.signers):
-            raise ValueError(f"threshold must be more than half of the {len(self.signers)} parties, got {self.threshold}")
+        if 2 * self.threshold <= len(signers):
+            raise ValueError(f"threshold must be more than half of the {len(signers)} parties, got {self.threshold}")
         if not self.careless:
             for place, (number, signature) in public.items():
-                if place not in self.signers or not is_signed(key_text(place, number), signature, self.signers[place]):
+                if place not in signers or not is_signed(key_text(place, number), signature, signers[place]):
                     raise ValueError(f"the round ends: the key of party {place} is not signed by it")
+        self.signers, self.public = dict(signers), {place: number for place, (number, _) in public.items()}
         key, mask = (polynomial(secret, self.threshold, self.generator) for secret in (self.key, self.own))
         return {place: Share(value(key, place), value(mask, place)) for place in public}
 
     def masked(self, held: Mapping[int, Share]) -> np.ndarray:
-        """Return the party's values behind its masks, array (d,) of words, given the shares that others handed to it."""
-        self.held = dict(held)
+        """Return the party's values behind its masks, array (d,) of words, given the shares that others gave it.  Once."""
+        if self.sent or not self.public:
+            raise ValueError("values are sent once, after shares were handed out; otherwise masks would be missing")
+        self.held, self.sent = dict(held), True
         total = self.values.astype(np.int64).view(np.uint64) + stretched(own_seed(self.own), self.values.size)
         for place, public in self.public.items():
             if place != self.place:
@@ -213,7 +220,7 @@ class Party:
         if self.told is not None:
             raise ValueError("a list was signed already; a second story of who was heard would unmask somebody")
         self.told = frozenset(heard)
-        return signed(list_text(heard), self.signing, self.generator)
+        return signature_of(list_text(heard, self.public), self.signing, self.generator)
 
     def reveal(self, heard: Collection[int], signatures: Mapping[int, Signature] | None = None) -> dict[int, int]:
         """Return one share for each party: of its own mask if it was heard, of its key if not.  Once, and not for few.
@@ -229,7 +236,7 @@ class Party:
         if not self.careless:
             if self.told != frozenset(heard):
                 raise ValueError("the round ends: this is another list of who was heard than the one that was signed")
-            text = list_text(heard)
+            text = list_text(heard, self.public)
             agree = sum(
                 place in self.signers and is_signed(text, each, self.signers[place])
                 for place, each in (signatures or {}).items()

@@ -172,10 +172,14 @@ def cells_of(rows):
 
 
 def write(path, columns, rows):
-    with open(path, "w", newline="") as file:
+    """Write a file of results as a whole or not at all."""
+    path = Path(path)
+    new = path.with_name(f"{path.name}~")
+    with open(new, "w", newline="") as file:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
         writer.writerows(rows)
+    new.replace(path)
 
 
 def run(results, setting="full", seed=1, only="", data=None, minutes=np.inf):
@@ -187,12 +191,13 @@ def run(results, setting="full", seed=1, only="", data=None, minutes=np.inf):
     truths, most, fewest = SETTINGS[setting]
 
     def finish(cell, kind, draws):
-        old = [row for row in read(results) if tuple(row[c] for c in COLUMNS[:4]) != cell]
+        new, place = [], dict(zip(COLUMNS[:4], cell, strict=True))
         for name, row in contest(kind, draws).items():
             values = {c: f"{x:.4g}" if isinstance(x := row[c], float) else x for c in COLUMNS[5:-1]}
-            place = dict(zip(COLUMNS[:4], cell, strict=True))
-            old.append(place | values | {"entrant": name, "code": fingerprint(kind, cell[1], name)})
-        write(results, COLUMNS, old)
+            new.append(place | values | {"entrant": name, "code": fingerprint(kind, cell[1], name)})
+        # Read only now: another run may have added cells in the meantime.
+        old = [row for row in read(results) if tuple(row[c] for c in COLUMNS[:4]) != cell]
+        write(results, COLUMNS, old + new)
         print(*cell, flush=True)
 
     for kind, prior, m, design in cells(setting):
@@ -247,13 +252,13 @@ def run_gaps(gaps, replicates, seed=1, only="", minutes=np.inf):
     end = time.monotonic() + 60 * minutes
     for kind, prior, m, design in cells("full"):
         cell, print_ = (kind, prior, str(m), design), gap_code(kind, prior)
-        rows = cells_of(read(gaps))
-        if only not in " ".join(cell) or time.monotonic() > end or (cell in rows and rows[cell][0]["code"] == print_):
+        done = cells_of(read(gaps)).get(cell)
+        if only not in " ".join(cell) or time.monotonic() > end or (done and done[0]["code"] == print_):
             continue
         found = gap(kind, [drawn(kind, prior, m, design, seed, r) for r in range(replicates)])
         values = {name: f"{x:.4g}" if isinstance(x, float) else x for name, x in found.items()}
         new = dict(zip(COLUMNS[:4], cell, strict=True)) | values | {"replicates": replicates, "code": print_}
-        write(gaps, GAPS, [row for other, [row] in rows.items() if other != cell] + [new])
+        write(gaps, GAPS, [row for other, [row] in cells_of(read(gaps)).items() if other != cell] + [new])
         print(*cell, flush=True)
 
 

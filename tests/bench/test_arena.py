@@ -138,6 +138,21 @@ def test_cells_of_other_code_are_named_and_run_again(results, tmp_path):
     assert sorted(map(str, numbers(path))) == sorted(map(str, numbers(results)))
 
 
+def test_cells_that_another_run_adds_in_the_meantime_stay(tmp_path, monkeypatch):
+    """Each cell is written after minutes; what came into the file in these is of another process."""
+    path, row = tmp_path / "results.csv", dict.fromkeys(arena.COLUMNS, "1")
+    line = dict.fromkeys(arena.COLUMNS[5:-1], 1.0)
+
+    def contest(kind, draws):
+        arena.write(path, arena.COLUMNS, [row])
+        return {"own": line}
+
+    monkeypatch.setattr(arena, "contest", contest)
+    arena.run(path, "small", only=CELLS[2])
+    assert [each["kind"] for each in arena.read(path)] == ["1", "trials"]
+    assert [each.name for each in tmp_path.iterdir()] == ["results.csv"]
+
+
 def test_code_is_of_what_an_entrant_reaches():
     fingerprint = arena.fingerprint("estimates", "normal", "GaussianMeans")
     assert fingerprint != arena.fingerprint("estimates", "t3", "GaussianMeans")  # other draws

@@ -22,7 +22,7 @@ from estimators.private.secure_sum import (
     lying_server,
     polynomial,
     secure_sum,
-    signed,
+    signature_of,
     unmask,
     value,
 )
@@ -175,12 +175,40 @@ def test_what_a_lying_server_cannot_forge():
         Party(1, np.array([1]), threshold=1, bits=8).share({1: one.advertise()}, signers)
 
 
+def test_values_are_sent_once_and_not_before_shares():
+    """Sent twice, with a key left out the second time, they would tell that key's mask, and all of them the values."""
+    parties = {i: Party(i, np.array([i]), threshold=2, bits=16) for i in (1, 2, 3)}
+    with pytest.raises(ValueError, match="sent once, after shares"):
+        parties[1].masked({})
+    signers, public = ({i: f(party) for i, party in parties.items()} for f in (lambda p: p.signer, Party.advertise))
+    shares = {i: party.share(public, signers) for i, party in parties.items()}
+    with pytest.raises(ValueError, match="handed out already"):
+        parties[1].share({i: public[i] for i in (1, 2)}, signers)
+    parties[1].masked({i: shares[i][1] for i in parties})
+    with pytest.raises(ValueError, match="sent once, after shares"):
+        parties[1].masked({i: shares[i][1] for i in parties})
+
+
+def test_a_list_that_was_signed_with_other_keys_for_masks_counts_for_nothing():
+    """The same parties, the same list, another round; and a list is the same whatever kind its whole numbers are of."""
+    parties, _, _ = round_of(3, 2)
+    later, _, _ = round_of(3, 2)
+    for place, party in later.items():
+        party.signing, party.signer = parties[place].signing, parties[place].signer
+        party.signers = {i: each.signer for i, each in parties.items()}
+    old = {place: party.sign({1, 2, 3}) for place, party in parties.items()}
+    new = {place: party.sign(np.array([3, 2, 1])) for place, party in later.items()}
+    with pytest.raises(ValueError, match="0 parties have signed the list"):
+        later[1].reveal({1, 2, 3}, old)
+    assert set(later[1].reveal([1, 2, 3], new)) == {1, 2, 3}
+
+
 @few
 @given(st.integers(0, 2**64), st.integers(1, 2**64), st.text(max_size=20))
 def test_signatures_are_of_one_text_and_one_key(seed, other, text):
     key = 1 + seed
     rng = np.random.default_rng(seed)
-    found = signed(text, key, rng)
+    found = signature_of(text, key, rng)
     assert is_signed(text, found, pow(2, key, PRIME))
     assert not is_signed(text + "x", found, pow(2, key, PRIME))
     assert not is_signed(text, found, pow(2, key + other, PRIME))

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import warnings
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -243,6 +244,23 @@ def test_tail_of_normal_and_laplace_together(s, b):
         assert float(laplace_beyond(np.array(t), np.array(s), np.array(b))) == pytest.approx(exact, rel=1e-6)
 
 
+@pytest.mark.parametrize("part", [1e-200, 1e-12, 1e-9, 1e-3, 0.3, 1.0, 30.0, 1e4])
+def test_tail_of_normal_and_laplace_together_to_the_last_digits(part):
+    """Laplace noise far below the normal error, which overflowed, or far above it; from the formula with 900 digits."""
+    with mpmath.workdps(900):
+        r = 1 / mpmath.mpf(part)
+        for t in (0.1, 1.96, 8.0, 20.0):
+            if part == 1e-200:
+                exact = 2 * mpmath.ncdf(-mpmath.mpf(t))
+            else:
+                z = mpmath.mpf(t)
+                near, far = (mpmath.exp(r**2 / 2 - x * r) * mpmath.ncdf(x - r) for x in (z, -z))
+                exact = 2 * mpmath.ncdf(-z) + near - far
+            assert float(laplace_beyond(np.array(t), np.array(1.0), np.array(part))) == pytest.approx(
+                float(exact), rel=1e-12
+            )
+
+
 def plain(scale):
     """Laplace noise of some scales and nothing else."""
     return Noise(scale, np.empty(0, int), None)
@@ -305,7 +323,9 @@ def test_one_hostile_report_of_200(honest, agreed):
         assert abs(heard.fit(PrivateGaussianMeans(sigma2=1.0)).mu_ - truth) < 0.05
 
 
-@pytest.mark.parametrize(("eps", "normal"), [(0.3, 0.5), (1.0, 0.0), (3.0, 2.0), (6.0, 0.3), (1.0, 40.0)])
+@pytest.mark.parametrize(
+    ("eps", "normal"), [(0.3, 0.5), (1.0, 0.0), (3.0, 2.0), (6.0, 0.3), (1.0, 2.1), (3.0, 2.5), (1.0, 40.0)]
+)
 def test_chances_of_staircases_are_those_of_draws_and_of_sums(eps, normal):
     """Against the exact law on whole numbers, so fine that it is a continuum, smoothed by the normal error on a grid."""
     law = Staircase(sensitivity=400, eps=eps)
@@ -316,7 +336,7 @@ def test_chances_of_staircases_are_those_of_draws_and_of_sums(eps, normal):
     reach = int(400 * (40 / min(eps, 2.0) + 8 * normal))
     y = np.arange(-reach, reach + 1)
     chance = np.exp(law.log_likelihood(y, 0))
-    for t in (0.1, 0.8, 1.7, 4.1, 9.0):
+    for t in (0.1, 0.8, 1.7, 4.1, 9.0, 14.0):
         if normal:
             exact = (chance * (stats.norm.sf((t - y / 400) / normal) + stats.norm.cdf((-t - y / 400) / normal))).sum()
         else:

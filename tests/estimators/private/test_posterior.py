@@ -467,6 +467,36 @@ def test_means_under_normal_noise_are_truncated_normal_laws_averaged_over_a_latt
     holds(model, weights, mu[..., 0], tau[..., 0])
 
 
+@pytest.mark.parametrize(
+    ("error", "y"),
+    [
+        (0.3, [2.0, 1.0, 0.0, 1.5]), (0.05, [1.5, 1.1, 1.3, 1.2]), (0.03, [1.4, 1.2, 1.28, 1.31]),
+        (0.015, [1.34, 1.25, 1.28, 1.31]), (1e-4, [1.34, 1.25, 1.28, 1.31]),
+    ],
+)  # fmt: skip
+def test_intervals_of_the_prior_of_four_clients_hold_down_to_hardly_any_noise(error, y):
+    """Of exact reports small spreads are out of the question, by hundreds in the log: splines swung far above all."""
+    y, end = np.array(y), 5.0
+    sent = Guarantee(2.0, 1e-6, "row", "client", "gaussian")
+    model = PrivateGaussianMeans(sigma2=0.0).fit([MeanReport("", 9, sent, a, error**2, 0.0, (-end, end)) for a in y])
+    tau, z = np.meshgrid(end * ((np.arange(600) + 0.5) / 600) ** 4, np.linspace(-9, 9, 301), indexing="ij")
+    width = np.hypot(tau, error) / 2  # of the centre
+    mu = y.mean() + width * z
+    own, total = error**2, np.hypot(tau, error)
+    log = norm.logpdf(y, mu[..., None], total[..., None]).sum(axis=2)
+    for a in y:  # the truth between the bounds, given its report and without it
+        centre, deviation = (mu * own + a * tau**2) / total**2, tau * error / total
+        inside, before = (
+            np.maximum(norm.cdf((end - c) / d) - norm.cdf((-end - c) / d), 1e-300)
+            for c, d in ((centre, deviation), (mu, tau))
+        )
+        log += np.log(inside / before)
+    weights = np.where(np.abs(mu) < end, np.exp(log - log.max()) * width * tau**0.75, 0.0)
+    family = model.family_
+    mean, variance = family.moments(np.clip(mu, -end, end).ravel(), tau.ravel())
+    holds(model, (weights / weights.sum()).ravel(), mean, np.sqrt(variance))
+
+
 def test_rates_without_noise_are_beta_laws_averaged_over_a_lattice():
     x, n, at = np.array([0, 1, 3, 5, 2, 9, 4]), np.array([4, 9, 8, 12, 2, 15, 30]), 0.3
     none = Guarantee(np.inf, 0.0, "row", "client", "none")
