@@ -52,7 +52,10 @@ WHOLE_NUMBERS = re.compile(r"(PrimInt63|Uint63)\.\w+")
 SEALED = re.compile(r"Coq\.Reals\.Rdefinitions\.R\w+Impl\.\w+|Coq\.ssr\.ssrunder\.Under_rel\.\w+")
 # And what coq-interval loads beside what we use: coqchk lists the axioms of all loaded files, whether anything of ours rests
 # on them or not. That nothing does is what `strange` sees to: it asks coqc what each theorem rests on.
-LOADED = re.compile(r"Coq\.Floats\.(FloatAxioms|PrimFloat)\.[\w.]+|mathcomp\.ssreflect\.\w+\.\w+\.[\w.]+")
+LOADED = re.compile(
+    r"Coq\.Floats\.(FloatAxioms|PrimFloat)\.(Leibniz\.)?\w+|Coq\.Numbers\.Cyclic\.Int63\.(PrimInt63|Uint63)\.\w+"
+    r"|mathcomp\.ssreflect\.(bigop\.BigOp|finfun\.FinfunDef|fintype\.(CardDef|SubsetDef|Finite\.EnumDef)|tuple\.FinTuple)\.\w+"
+)
 NONE = ("type-in-type", "unsafe (co)fixpoints", "positivity is assumed")
 
 Compiled = Callable[[str, Mapping[str, str]], "tuple[bool | None, str]"]
@@ -163,12 +166,10 @@ def judged_context(summary_: str, whole_numbers: bool) -> tuple[bool | None, str
     listed = summary_.partition("* Axioms:")[2].partition("\n* ")[0]
     if "* Axioms:" not in summary_ or any(not re.search(re.escape(x) + r": <none>", summary_) for x in NONE):
         return False, "coqchk: something is assumed that it does not show, or is unsafe"
-    allowed = AXIOMS | CLASSIC
+    allowed = {f"Coq.{folder}.{axiom}" for folder in ("Reals", "Logic") for axiom in AXIOMS | CLASSIC}
     others = []
-    for name in listed.replace("<none>", "").split():
-        short = ".".join(name.split(".")[-2:])
-        enclosing = WHOLE_NUMBERS.fullmatch(short) or LOADED.fullmatch(name)
-        if not (short in allowed or SEALED.fullmatch(name) or (whole_numbers and enclosing)):
+    for name in listed.replace("<none>", "").split():  # whole names: a file of ours may hold modules of any name
+        if not (name in allowed or SEALED.fullmatch(name) or (whole_numbers and LOADED.fullmatch(name))):
             others.append(name)
     return (False, f"coqchk: rests on {', '.join(sorted(others))}") if others else (True, "")
 

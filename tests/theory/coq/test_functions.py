@@ -150,6 +150,7 @@ SUMMARY = """
         ("Coq.Logic.Classical_Prop.classic", "<none>", True),
         ("Coq.Reals.Rdefinitions.RbaseSymbolsImpl.R", "<none>", True),
         ("Borrow.cheat.easy", "<none>", False),
+        ("Borrow.cheat.Classical_Prop.classic", "<none>", False),
         ("<none>", "Borrow.cheat.T", False),
     ],
 )
@@ -168,6 +169,9 @@ def test_a_summary_of_coqchk_is_read_strictly(axioms, unsafe, right):
         ("Borrow.FloatAxioms.add_spec", False),
         ("Borrow.bigop.BigOp.bigopE", False),
         ("mathcomp.algebra.ssralg.easy", False),
+        ("mathcomp.ssreflect.eqtype.Easy.easy", False),
+        ("Coq.Floats.PrimFloat.easy.easy", False),
+        ("Borrow.cheat.Uint63.easy", False),
     ],
 )
 def test_what_coq_interval_loads_is_let_pass_where_it_is_loaded_and_nothing_else(axiom, right):
