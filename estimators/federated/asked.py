@@ -76,6 +76,8 @@ noise is for one answer; ask for a later round
         """These clients are about to answer round t; raise `PlanBroken` and enter nothing if one of them may not."""
         if not 0 <= t < self.rounds:
             raise PlanBroken(f"round {t + 1} is asked for, and the privacy plan has {self.rounds}; begin a new plan")
+        if len(np.unique(clients)) < len(clients):
+            raise PlanBroken("a client is asked twice in one order: both answers would have the same noise")
         places = np.searchsorted(self.clients, clients)
         if (self.clients[np.minimum(places, len(self.clients) - 1)] != clients).any():
             raise PlanBroken(f"clients {np.setdiff1d(clients, self.clients).tolist()} are asked and not held here")
@@ -101,7 +103,7 @@ noise is for one answer; ask for a later round
             if not isinstance(content, dict) or content.keys() != KEYS or content.pop("checksum") != digest(content):
                 raise ValueError("it does not fit its checksum")
             last = {int(k): int(t) for k, t in content["last"].items()}
-        except (OSError, ValueError, AttributeError) as error:
+        except (OSError, ValueError, AttributeError, TypeError) as error:
             raise PlanBroken(f"the count {self.path} is damaged or gone ({error}); put a whole copy back") from None
         if content["kind"] != "asked" or content["plan"] != self.plan or last.keys() != set(self.clients.tolist()):
             raise PlanBroken(

@@ -80,6 +80,19 @@ def clients_of(config: Mapping[str, Any], n_clients: int) -> np.ndarray:
     return np.arange(n_clients)[node::nodes]
 
 
+@typed
+def tells(config: Mapping[str, Any]) -> bool:
+    """Whether a node tells measures, from its configuration; a text like "false" is refused, for it would be true.
+
+    >>> tells({}), tells({"measures": False})
+    (True, False)
+    """
+    found = config.get("measures", True)
+    if not isinstance(found, bool):
+        raise ValueError(f"config's measures must be true or false, without quotes, got {found!r}")
+    return found
+
+
 def record(arrays: Mapping[str, Any]) -> Any:
     """Arrays as Flower carries them."""
     app = flower("app")
@@ -121,8 +134,8 @@ def client_app(build_run: Callable[[Mapping[str, Any]], Built] = built_of) -> An
         built = kept[key]
         own = arrays(context.state["own"]) if "own" in context.state else None
         clients = clients_of(context.node_config, built.task.n_clients)
-        how = {"count": context.node_config.get("count"), "measures": bool(context.node_config.get("measures", True))}
-        return Node(built.algorithm, built.task, rounds=built.rounds, clients=clients.tolist(), own=own, **how)
+        how = {"own": own, "count": context.node_config.get("count"), "measures": tells(context.node_config)}
+        return Node(built.algorithm, built.task, rounds=built.rounds, clients=clients.tolist(), **how)
 
     def answer(message: Any, **records: Mapping[str, Any]) -> Any:
         module = flower("app")

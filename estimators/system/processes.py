@@ -10,14 +10,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 
-__all__ = ["ONE_THREAD", "Terminated", "end_with_parent", "program", "terminable", "worker_pool", "workers_for"]
+__all__ = [
+    "ONE_THREAD", "Stopped", "Terminated", "end_with_parent", "finished", "program", "terminable", "worker_pool",
+    "workers_for",
+]  # fmt: skip
 
 # Workers share the cores already: with threads of its own in each, linear algebra waits for itself most of the time.
 ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
@@ -32,6 +35,10 @@ ulimit -t "$0" && exec "$@" 3<&-"""
 
 class Terminated(KeyboardInterrupt):
     """SIGTERM has come: what stops for Ctrl-C stops for it too, with exit status 143 instead of 130."""
+
+
+class Stopped(RuntimeError):
+    """What a thread waits for is no longer wanted, because the main one has ended early."""
 
 
 @contextmanager
@@ -149,6 +156,27 @@ def worker_pool(
     finally:
         for name in added:
             os.environ.pop(name, None)
+
+
+def finished(futures: Iterable[Future], stop: threading.Event | None = None) -> Iterator[Future]:
+    """Futures as they are finished, until `stop` is set: Ctrl-C comes to the main thread only, others are told by this.
+
+    Raises
+    ------
+    Stopped
+        Soon after `stop` is set.
+
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> with ThreadPoolExecutor(1) as pool:
+    ...     [future.result() for future in finished([pool.submit(abs, -1)])]
+    [1]
+    """
+    left = set(futures)
+    while left:
+        done, left = wait(left, None if stop is None else PAUSE, FIRST_COMPLETED)
+        if stop is not None and stop.is_set():
+            raise Stopped
+        yield from done
 
 
 @contextmanager

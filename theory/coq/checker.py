@@ -14,11 +14,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 from estimators.system import files
@@ -52,7 +53,10 @@ WHOLE_NUMBERS = re.compile(r"(PrimInt63|Uint63)\.\w+")
 SEALED = re.compile(r"Coq\.Reals\.Rdefinitions\.R\w+Impl\.\w+|Coq\.ssr\.ssrunder\.Under_rel\.\w+")
 # And what coq-interval loads beside what we use: coqchk lists the axioms of all loaded files, whether anything of ours rests
 # on them or not. That nothing does is what `strange` sees to: it asks coqc what each theorem rests on.
-LOADED = re.compile(r"Coq\.Floats\.(FloatAxioms|PrimFloat)\.[\w.]+|mathcomp\.ssreflect\.\w+\.\w+\.[\w.]+")
+LOADED = re.compile(
+    r"Coq\.Floats\.(FloatAxioms|PrimFloat)\.(Leibniz\.)?\w+|Coq\.Numbers\.Cyclic\.Int63\.(PrimInt63|Uint63)\.\w+"
+    r"|mathcomp\.ssreflect\.(bigop\.BigOp|finfun\.FinfunDef|fintype\.(CardDef|SubsetDef|Finite\.EnumDef)|tuple\.FinTuple)\.\w+"
+)
 NONE = ("type-in-type", "unsafe (co)fixpoints", "positivity is assumed")
 
 Compiled = Callable[[str, Mapping[str, str]], "tuple[bool | None, str]"]
@@ -163,12 +167,10 @@ def judged_context(summary_: str, whole_numbers: bool) -> tuple[bool | None, str
     listed = summary_.partition("* Axioms:")[2].partition("\n* ")[0]
     if "* Axioms:" not in summary_ or any(not re.search(re.escape(x) + r": <none>", summary_) for x in NONE):
         return False, "coqchk: something is assumed that it does not show, or is unsafe"
-    allowed = AXIOMS | CLASSIC
+    allowed = {f"Coq.{folder}.{axiom}" for folder in ("Reals", "Logic") for axiom in AXIOMS | CLASSIC}
     others = []
-    for name in listed.replace("<none>", "").split():
-        short = ".".join(name.split(".")[-2:])
-        enclosing = WHOLE_NUMBERS.fullmatch(short) or LOADED.fullmatch(name)
-        if not (short in allowed or SEALED.fullmatch(name) or (whole_numbers and enclosing)):
+    for name in listed.replace("<none>", "").split():  # whole names: a file of ours may hold modules of any name
+        if not (name in allowed or SEALED.fullmatch(name) or (whole_numbers and LOADED.fullmatch(name))):
             others.append(name)
     return (False, f"coqchk: rests on {', '.join(sorted(others))}") if others else (True, "")
 
@@ -217,37 +219,50 @@ def judge_texts(
         def start(ids: list[str]) -> None:
             running[pool.submit(compiled, path, {i: texts[i] for i in ids})] = ids
 
-        for ids in batches:
-            start(ids)
-        while running:
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
-                ids = running.pop(future)
-                accepted, why = future.result()
-                if accepted or len(ids) == 1:
-                    yield from ((i, accepted, why) for i in ids)
-                else:
-                    start(ids[: len(ids) // 2])
-                    start(ids[len(ids) // 2 :])
+        try:
+            for ids in batches:
+                start(ids)
+            while running:
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    ids = running.pop(future)
+                    accepted, why = future.result()
+                    if accepted or len(ids) == 1:
+                        yield from ((i, accepted, why) for i in ids)
+                    else:
+                        start(ids[: len(ids) // 2])
+                        start(ids[len(ids) // 2 :])
+        except BaseException:  # Ctrl-C too: what has not begun does not begin
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
-def beside(work: Callable[[], None]) -> Future[None]:
-    """Do something in a thread beside what goes on, as generating texts beside coqc on those that are on file.
+@contextmanager
+def beside(work: Callable[[Event], None]) -> Iterator[Future[None]]:
+    """Do something in a thread beside the block, as generating texts beside coqc on those that are on file.
 
-    One core is idle at the end of either, and the two are of one length. The thread does not outlive the program.
+    One core is idle at the end of either, and the two are of one length. An exception in the block, Ctrl-C too, sets the
+    event that `work` is given, and the thread has ended when the block has: workers that it waits for do not go on.
     """
-    done: Future[None] = Future()
+    done, stop = Future[None](), Event()
 
     def run() -> None:
         try:
-            work()
+            work(stop)
         except BaseException as error:  # whoever waits for it is told
             done.set_exception(error)
         else:
             done.set_result(None)
 
-    Thread(target=run, daemon=True).start()
-    return done
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        yield done
+    except BaseException:
+        stop.set()
+        raise
+    finally:
+        thread.join()
 
 
 def prepare(path: str, enclosures: bool = False, again: bool = False) -> None:

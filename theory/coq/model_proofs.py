@@ -14,15 +14,14 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 
 from estimators.system import files
-from estimators.system.processes import worker_pool
+from estimators.system.processes import finished, worker_pool
 from theory.coq import checker, libraries, model, proof_files, statements
 from theory.coq.checker import ProofError
 from theory.coq.models import NAMED, unlike
@@ -172,13 +171,13 @@ def _generate(claim_id: str) -> tuple[str, tuple[str, str] | None, str]:
         return claim_id, None, f"{type(error).__name__}: {error}"[:300]
 
 
-def generate(ids: Sequence[str], jobs: int) -> Iterable[tuple[str, tuple[str, str] | None, str]]:
+def generate(ids: Sequence[str], jobs: int, stop: Event | None = None) -> Iterable[tuple[str, tuple[str, str] | None, str]]:
     """(claim, (statement, proof) or None, why not) of claims, as they are finished."""
     if not ids:
         return
     with fixed_order(), worker_pool(jobs) as pool:
         running = {pool.submit(_generate, i): i for i in ids}
-        for future in as_completed(running):
+        for future in finished(running, stop):
             try:
                 yield future.result()
             except BrokenProcessPool:
@@ -298,8 +297,9 @@ def check(
         if claim_id in accepted and claim_id in stated and claim_id not in outcomes:
             settle(claim_id, "proved")
 
-    def follow() -> None:
-        for claim_id, texts, why in generate(sorted(unsure, key=lambda i: len(pairs[i]), reverse=True), jobs):
+    def follow(stop: Event) -> None:
+        longest = sorted(unsure, key=lambda i: len(pairs[i]), reverse=True)
+        for claim_id, texts, why in generate(longest, jobs, stop):
             with lock:
                 if texts is not None and "".join(texts) == pairs[claim_id]:
                     noted.state(claim_id, pairs[claim_id])
@@ -311,22 +311,22 @@ def check(
                     changed = why or "the claim or its model has changed since its proof was generated"
                     settle(claim_id, "stale", f"{changed}; run `borrow prove --write {claim_id}`")
 
-    following = checker.beside(follow)
-    if jobs == 1:  # one process at a time was asked for
-        following.result()
     refused: dict[str, tuple[str, str]] = {}
-    with lock:
-        for claim_id in pairs:
-            settle_proved(claim_id)
-    for claim_id, right, why in checker.judge_texts(path, todo, jobs, partial(compile_pairs, again=again), BATCH):
+    with checker.beside(follow) as following:
+        if jobs == 1:  # one process at a time was asked for
+            following.result()
         with lock:
-            if right:
-                noted.add(claim_id, todo[claim_id])
-                accepted.add(claim_id)
+            for claim_id in pairs:
                 settle_proved(claim_id)
-            else:
-                refused[claim_id] = ("undecided" if right is None else "failed", why)
-    following.result()
+        for claim_id, right, why in checker.judge_texts(path, todo, jobs, partial(compile_pairs, again=again), BATCH):
+            with lock:
+                if right:
+                    noted.add(claim_id, todo[claim_id])
+                    accepted.add(claim_id)
+                    settle_proved(claim_id)
+                else:
+                    refused[claim_id] = ("undecided" if right is None else "failed", why)
+        following.result()
     for claim_id in refused.keys() - outcomes.keys():  # those that are stale are known as such
         settle(claim_id, *refused[claim_id])
     return [outcomes[c.id] for c in chosen]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
+from threading import Event, Lock
 
 from estimators.system import files
 from estimators.system.processes import workers_for
@@ -126,8 +126,8 @@ def check(
         if claim_id in accepted and claim_id in stated and claim_id not in outcomes:
             settle(Outcome(claim_id, "proved", theorems=counts[claim_id], grade=grades[claim_id]))
 
-    def follow() -> None:
-        wrong = wrong_reasons(doubted, jobs)
+    def follow(stop: Event) -> None:
+        wrong = wrong_reasons(doubted, jobs, stop)
         with lock:
             for claim_id, reason in without.items():
                 if claim_id in wrong:
@@ -137,7 +137,7 @@ def check(
                     noted.checked(find(claim_id), reason)
                 settle(Outcome(claim_id, "unproved", reason))
         longest = sorted(unsure, key=lambda i: len(texts[i][1]), reverse=True)
-        for found in generate({i: unsure[i] for i in longest}, CHECK_SECONDS, jobs):
+        for found in generate({i: unsure[i] for i in longest}, CHECK_SECONDS, jobs, stop):
             claim_id = found.claim
             with lock:
                 if found.text == texts[claim_id][1]:
@@ -149,23 +149,23 @@ def check(
                 lost = Outcome(claim_id, "stale", f"{why}; run `borrow prove --write {claim_id}`")
                 settle(Outcome(claim_id, "undecided", why) if why.startswith(NOT_DECIDED) else lost)
 
-    following = beside(follow)
-    if jobs == 1:  # one process at a time was asked for
-        following.result()
     refused: dict[str, Outcome] = {}
-    with lock:
-        for claim_id in texts:
-            settle_proved(claim_id)
-    for claim_id, right, why in judge_texts(path, todo, jobs, partial(compile_texts, again=again)):
+    with beside(follow) as following:
+        if jobs == 1:  # one process at a time was asked for
+            following.result()
         with lock:
-            if right:
-                noted.add(claim_id, todo[claim_id])
-                accepted.add(claim_id)
+            for claim_id in texts:
                 settle_proved(claim_id)
-            else:
-                state = "undecided" if right is None else "failed"
-                refused[claim_id] = Outcome(claim_id, state, why, counts[claim_id], grades[claim_id])
-    following.result()
+        for claim_id, right, why in judge_texts(path, todo, jobs, partial(compile_texts, again=again)):
+            with lock:
+                if right:
+                    noted.add(claim_id, todo[claim_id])
+                    accepted.add(claim_id)
+                    settle_proved(claim_id)
+                else:
+                    state = "undecided" if right is None else "failed"
+                    refused[claim_id] = Outcome(claim_id, state, why, counts[claim_id], grades[claim_id])
+        following.result()
     for claim_id in refused.keys() - outcomes.keys():  # those that are stale are known as such
         settle(refused[claim_id])
     return [outcomes[c.id] for c in chosen]

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import fields
+from threading import Event
 from typing import NamedTuple
 
-from estimators.system.processes import worker_pool
+from estimators.system.processes import finished, worker_pool
 from theory.coq import boxes, defined, functions, terms
 from theory.coq import generator as coq
 from theory.coq.objects import OBJECTS
@@ -97,7 +97,7 @@ def _why_not(claim_id: str, mode: str, seconds: float) -> Generated:
     raise AssertionError(later)
 
 
-def wrong_reasons(reasons: Mapping[str, str], jobs: int) -> dict[str, str]:
+def wrong_reasons(reasons: Mapping[str, str], jobs: int, stop: Event | None = None) -> dict[str, str]:
     """Claims that are noted as without a proof for a reason that is none, and what is wrong with it.
 
     That both sides are one text, that a function is none of Coq's, that no certificate is found: each is found out again.
@@ -106,7 +106,7 @@ def wrong_reasons(reasons: Mapping[str, str], jobs: int) -> dict[str, str]:
     wrong = {}
     open_ = {i: r for i, r in reasons.items() if not r.startswith((NOT_DECIDED, "coqc: "))}
     for mode, chosen in (("model", [i for i, r in open_.items() if r == SAME_TEXT]), ("simplified", [*open_])):
-        for found in _each(_why_not, dict.fromkeys((i for i in chosen if i in open_), mode), CHECK_SECONDS, jobs):
+        for found in _each(_why_not, dict.fromkeys((i for i in chosen if i in open_), mode), CHECK_SECONDS, jobs, stop):
             noted = open_[found.claim]
             if found.reason.startswith(NOT_DECIDED) or (not found.text and category(found.reason) == category(noted)):
                 del open_[found.claim]
@@ -116,22 +116,24 @@ def wrong_reasons(reasons: Mapping[str, str], jobs: int) -> dict[str, str]:
     return wrong
 
 
-def generate(modes: Mapping[str, str], seconds: float, jobs: int) -> Iterable[Generated]:
+def generate(modes: Mapping[str, str], seconds: float, jobs: int, stop: Event | None = None) -> Iterable[Generated]:
     """Coq texts of claims, each in its mode, or why there is none, as they are finished; the first are begun first.
 
     A worker takes seconds to read all claims, so that one pool serves all modes but "model", whose processes do no other.
     """
     for unsimplified in (True, False):
         chosen = {i: mode for i, mode in modes.items() if (mode == "model") == unsimplified}
-        yield from _each(_generate, chosen, seconds, jobs)
+        yield from _each(_generate, chosen, seconds, jobs, stop)
 
 
-def _each(function: Callable[..., Generated], modes: Mapping[str, str], seconds: float, jobs: int) -> Iterable[Generated]:
+def _each(
+    function: Callable[..., Generated], modes: Mapping[str, str], seconds: float, jobs: int, stop: Event | None
+) -> Iterable[Generated]:
     if not modes:
         return
     with fixed_order(), worker_pool(min(jobs, len(modes)), _start, next(iter(modes.values()))) as pool:
         running = {pool.submit(function, i, mode, seconds): i for i, mode in modes.items()}
-        for future in as_completed(running):
+        for future in finished(running, stop):
             try:
                 yield future.result()
             except BrokenProcessPool:

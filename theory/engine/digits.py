@@ -103,7 +103,8 @@ class Digits:
             return f"{text}; no run gives {_many(more)}: coordinates have 32 bits"
         if more > MOST_DIGITS:
             return text
-        return f"{text}; {_many(more)} would take about {_time(self.forecast)}: --digits {more} --seconds {self.budget:.2g}"
+        again = f"--digits {more} --seconds {at_least(self.budget)}"
+        return f"{text}; {_many(more)} would take about {_time(self.forecast)}: {again}"
 
 
 def to_digits(simulation: Simulation, key: str, root: int, digits: int, seconds: float) -> Digits:
@@ -255,6 +256,13 @@ def _many(digits: int) -> str:
     return "no digit" if digits <= 0 else "1 digit" if digits == 1 else f"{digits} digits"
 
 
+def at_least(seconds: float) -> str:
+    """Two digits, rounded up: what is asked for with less seconds may have half as many points."""
+    unit = 10.0 ** (math.floor(math.log10(seconds)) - 1)
+    texts = (f"{(seconds // unit + k) * unit:.2g}" for k in range(4))
+    return next(text for text in texts if float(text) >= seconds)
+
+
 def _time(seconds: float) -> str:
     for unit, size in (("years", 31_557_600), ("days", 86_400), ("hours", 3_600), ("minutes", 60)):
         if seconds >= 2 * size:
@@ -262,4 +270,4 @@ def _time(seconds: float) -> str:
     return f"{seconds:.1f} s"
 
 
-__all__ = ["Digits", "excess", "half_widths", "sure_digits", "to_digits"]
+__all__ = ["Digits", "at_least", "excess", "half_widths", "sure_digits", "to_digits"]

@@ -347,6 +347,9 @@ def widened(
     A weight is the model's density over the one that was drawn from, of all normals along the axes `over`; the mean of
     weight times statistic is the statistic's mean in the model, for any `by`, which only decides how often the tail is hit.
 
+    Raises ValueError for `by` below 1: weights of narrower draws have no bound, and from 1/sqrt(2) on no variance, so that
+    errors that are seen say nothing.
+
     Examples
     --------
     The probability that a normal is beyond 4:
@@ -355,6 +358,8 @@ def widened(
     >>> bool(abs(np.mean(weights * (noise[:, 0] > 4)) / 3.167e-5 - 1) < 0.03)
     True
     """
+    if not by >= 1:
+        raise ValueError(f"by must be at least 1, got {by}: weights of narrower draws have no bound")
     drawn = gen.standard_normal(shape)
     return deviation * by * drawn, np.exp((np.log(by) - (by**2 - 1) / 2 * drawn**2).sum(axis=over))
 

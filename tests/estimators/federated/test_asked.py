@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from estimators.federated.asked import Asked
 from estimators.federated.experiments import building
 from estimators.federated.experiments.experiment import read
 from estimators.federated.plans import PlanBroken
@@ -46,6 +47,26 @@ def test_asking_for_some_clients_after_the_others_is_no_way_around(built):
     with pytest.raises(PlanBroken, match="client 2 is asked for round 1"):
         node.update(order)
     node.update(order._replace(called=np.array([0])))  # nothing was entered for client 0 when it was refused
+
+
+def test_nobody_is_asked_twice_in_one_order(built, tmp_path):
+    """Two messages to one client, whose answers differ by what they say without noise."""
+    asked = Asked(np.array([0, 2]), rounds=ROUNDS, plan="any", path=tmp_path / "a.count")
+    with pytest.raises(PlanBroken, match="asked twice in one order"):
+        asked.enter(np.array([2, 2]), 0)
+    asked.enter(np.array([2]), 0)  # nothing was entered
+    node, order = node_of(built), order_of(built)
+    twice = {k: np.repeat(v[:1], 2, axis=0) if k in built.algorithm.addressed else v for k, v in order.message.items()}
+    with pytest.raises(PlanBroken, match="asked twice in one order"):
+        node.update(order._replace(called=np.array([0, 0]), message=twice))
+
+
+def test_a_count_that_is_no_number_is_damage(tmp_path):
+    how = {"rounds": ROUNDS, "plan": "any", "path": tmp_path / "a.count"}
+    asked = Asked(np.array([0]), **how)
+    asked.store(np.array([None]))
+    with pytest.raises(PlanBroken, match="is damaged or gone"):
+        Asked(np.array([0]), **how)
 
 
 def test_a_restarted_node_remembers(built, tmp_path):

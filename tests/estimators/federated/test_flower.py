@@ -173,6 +173,12 @@ def test_wrong_configurations_are_named(configurations):
         flower.clients_of({"partition-id": 3, "num-partitions": 3}, 9)
 
 
+@pytest.mark.parametrize("measures", ["false", 0, None])
+def test_a_node_whose_configuration_is_no_truth_value_tells_nothing(measures):
+    with pytest.raises(ValueError, match="measures must be true or false"):
+        flower.tells({"measures": measures})
+
+
 def free_ports(n):
     """Ports that nobody listens on now."""
     sockets = [socket.socket() for _ in range(n)]

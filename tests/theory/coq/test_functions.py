@@ -2,12 +2,15 @@
 
 import shutil
 import subprocess
+import threading
+import time
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 import sympy as sp
 
+from estimators.system.processes import Stopped, finished, worker_pool
 from theory import find
 from theory.coq import boxes, checker, functions, generator, known, model_proofs, proof_files, prove, texts
 from theory.coq.functions import Canonical, Terms
@@ -150,6 +153,7 @@ SUMMARY = """
         ("Coq.Logic.Classical_Prop.classic", "<none>", True),
         ("Coq.Reals.Rdefinitions.RbaseSymbolsImpl.R", "<none>", True),
         ("Borrow.cheat.easy", "<none>", False),
+        ("Borrow.cheat.Classical_Prop.classic", "<none>", False),
         ("<none>", "Borrow.cheat.T", False),
     ],
 )
@@ -168,6 +172,9 @@ def test_a_summary_of_coqchk_is_read_strictly(axioms, unsafe, right):
         ("Borrow.FloatAxioms.add_spec", False),
         ("Borrow.bigop.BigOp.bigopE", False),
         ("mathcomp.algebra.ssralg.easy", False),
+        ("mathcomp.ssreflect.eqtype.Easy.easy", False),
+        ("Coq.Floats.PrimFloat.easy.easy", False),
+        ("Borrow.cheat.Uint63.easy", False),
     ],
 )
 def test_what_coq_interval_loads_is_let_pass_where_it_is_loaded_and_nothing_else(axiom, right):
@@ -184,6 +191,46 @@ def test_coqchk_refuses_an_axiom(text, right, folder):
     (checker.WORK / "tried.v").write_text(f"Require Import Borrow.Positive.\nOpen Scope R_scope.\n{text}\n")
     subprocess.run([path, "-q", "-Q", ".", "Borrow", "tried.v"], cwd=checker.WORK, check=True)
     assert checker.recheck(path, ["tried"], 120.0)[0] is right
+
+
+def test_ctrl_c_ends_what_goes_on_beside():
+    """A pool whose futures nobody waits for would go through all of them before the program may end."""
+    begun = threading.Event()
+
+    def work(stop):
+        with worker_pool(1) as pool:
+            futures = [pool.submit(time.sleep, 0.5) for _ in range(400)]
+            for _ in finished(futures, stop):
+                begun.set()
+
+    def interrupted():
+        with checker.beside(work) as following:
+            held.append(following)
+            assert begun.wait(60)
+            raise KeyboardInterrupt
+
+    held = []
+    started = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert time.monotonic() - started < 100
+    assert isinstance(held[0].exception(), Stopped)
+    assert not [thread for thread in threading.enumerate() if "ExecutorManager" in type(thread).__name__]
+
+
+def test_batches_that_have_not_begun_do_not_begin_after_ctrl_c():
+    runs = []
+
+    def compiled(path, texts):
+        runs.append(len(texts))
+        time.sleep(0.2)
+        return True, ""
+
+    found = checker.judge_texts("", {f"c{k}": "Require Import Borrow.Positive.\n" for k in range(20)}, 1, compiled, batch=1)
+    next(iter(found))
+    with pytest.raises(KeyboardInterrupt):
+        found.throw(KeyboardInterrupt)
+    assert len(runs) < 5
 
 
 # --- batches and reasons -------------------------------------------------------------------------------------------------

@@ -390,7 +390,7 @@ def test_write_then_check_then_edit(folder, coqc, monkeypatch):
     assert [(o.state, o.grade, o.theorems) for o in model_proofs.write([claim], jobs=1)] == [("proved", "model", 1)]
     asked = []
     generate = model_proofs.generate
-    monkeypatch.setattr(model_proofs, "generate", lambda ids, jobs: asked.extend(ids) or generate(ids, jobs))
+    monkeypatch.setattr(model_proofs, "generate", lambda ids, *rest: asked.extend(ids) or generate(ids, *rest))
     assert [o.state for o in model_proofs.check([claim], jobs=1)] == ["proved"]
     assert not asked  # what has not changed is not stated again
     monkeypatch.setattr(model_proofs, "basis", lambda *_: "something has changed")

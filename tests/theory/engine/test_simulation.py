@@ -164,3 +164,30 @@ def test_changing_the_value_cannot_pass_a_simulation(claim_id):
         for factor in (1.0, OFF, 1 / OFF):
             results = perform(simulated.experiment, compared(simulated, times(value, factor)), f"{claim_id}#{i}", threads=1)
             assert all(r.passed for r in results) == (factor == 1.0 or not np.any(value)), (factor, list(map(str, results)))
+
+
+# --- importance sampling ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", [1.0, 1.5, 3.0])
+def test_wider_draws_weigh_what_the_models_density_says(by):
+    """Sets of three normals along two axes: weights are ratios of densities, and means are those of the model."""
+    noise, weights = simulation.widened(np.random.default_rng(2), 2.0, by, (3, 200_000, 1), over=(0, 2))
+    models, drawn = (-0.5 * (noise / sd) ** 2 - np.log(sd) for sd in (2.0, 2.0 * by))
+    np.testing.assert_allclose(weights, np.exp((models - drawn).sum(axis=(0, 2))), rtol=1e-12)
+    for statistic, mean in ((np.ones(200_000), 1.0), ((noise**2).sum(axis=(0, 2)), 12.0)):
+        sample = weights * statistic
+        assert abs(sample.mean() - mean) <= 5 * sample.std() / 200_000**0.5 + 1e-12
+
+
+@pytest.mark.parametrize("by", [0.99, 0.0, float("nan")])
+def test_narrower_draws_are_refused(by):
+    with pytest.raises(ValueError, match="by must be at least 1"):
+        simulation.widened(np.random.default_rng(0), 1.0, by, (1, 1), over=(0,))
+
+
+def test_many_samples_are_not_drawn_narrower():
+    lemma = find("generative:lemma1:sharp").simulate(m=2, n=100, d=1)
+    means = lemma.experiment.draw(np.random.default_rng(1), 20_000)
+    expected = find("generative:lemma1:sharp").computed(m=2, n=100, d=1)
+    assert abs(means.mean() - expected) < 5 * means.std() / 20_000**0.5 + 3 / 20_000

@@ -66,9 +66,10 @@ def _sharp_computed(m: int, n: int, d: int) -> float:
 def _sharp_simulate(m: int, n: int, d: int) -> simulation.Simulation:
     """Noise is drawn wider, so that norms near the radius are common, and weighed by its exact density."""
     radius = np.sqrt(d) + np.sqrt(2 * np.log(m**2 * n))
+    wider = max(1.0, radius / np.sqrt(n * d))  # never narrower, where there are many samples
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        noise, weights = simulation.widened(gen, np.sqrt(n), radius / np.sqrt(n * d), (n, reps, m, d), over=(0, 3))
+        noise, weights = simulation.widened(gen, np.sqrt(n), wider, (n, reps, m, d), over=(0, 3))
         means = noise.mean(axis=0)  # of variance one
         above = np.einsum("...d,...d->...", means, means) > radius**2
         return np.sum(weights * above, axis=1)[:, None]
