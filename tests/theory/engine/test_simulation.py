@@ -187,7 +187,9 @@ def test_narrower_draws_are_refused(by):
 
 
 def test_many_samples_are_not_drawn_narrower():
-    lemma = find("generative:lemma1:sharp").simulate(m=2, n=100, d=1)
-    means = lemma.experiment.draw(np.random.default_rng(1), 20_000)
-    expected = find("generative:lemma1:sharp").computed(m=2, n=100, d=1)
+    lemma = find("generative:lemma1:sharp")
+    assert lemma.simulate is not None
+    assert lemma.computed is not None
+    means = lemma.simulate(m=2, n=100, d=1).experiment.draw(np.random.default_rng(1), 20_000)
+    expected = lemma.computed(m=2, n=100, d=1)
     assert abs(means.mean() - expected) < 5 * means.std() / 20_000**0.5 + 3 / 20_000
