@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy import ndarray  # by this name `typed` tells it
 
 from estimators.federated.kinds import typed
 from estimators.federated.plans import PlanBroken
@@ -58,7 +59,7 @@ noise is for one answer; ask for a later round
     """
 
     @typed
-    def __init__(self, clients: np.ndarray, *, rounds: int, plan: str, path: str | Path | None = None) -> None:
+    def __init__(self, clients: ndarray, *, rounds: int, plan: str, path: str | Path | None = None) -> None:
         self.clients, self.rounds = clients, index("rounds", rounds, 1, 10**7)
         self.plan, self.path = hashlib.sha256(plan.encode()).hexdigest(), None if path is None else Path(path)
         self.last = np.full(len(clients), -1)
@@ -72,7 +73,7 @@ noise is for one answer; ask for a later round
         return nullcontext() if self.path is None else files.locked(self.path)
 
     @typed
-    def enter(self, clients: np.ndarray, t: int) -> None:
+    def enter(self, clients: ndarray, t: int) -> None:
         """These clients are about to answer round t; raise `PlanBroken` and enter nothing if one of them may not."""
         if not 0 <= t < self.rounds:
             raise PlanBroken(f"round {t + 1} is asked for, and the privacy plan has {self.rounds}; begin a new plan")

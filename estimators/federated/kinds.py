@@ -36,6 +36,7 @@ WORDS = {
     "Callable": "a function",
     "tuple": "a tuple",
     "DTypeLike": "float32 or float64",
+    "ndarray": "an array",
     "Path": "a path",
 }
 

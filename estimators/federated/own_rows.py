@@ -14,9 +14,11 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
+from numpy import ndarray  # by this name `typed` tells it
 
 from estimators.federated.kinds import typed
 
@@ -29,7 +31,8 @@ SHARD = 4096
 
 
 @typed
-def rows_of(first: np.ndarray, clients: int) -> Any:
+@typed
+def rows_of(first: ndarray, clients: int) -> Any:
     """The same first row (P,) for each client: an array (K, P), or `OwnRows` if that is larger than DENSE.
 
     >>> rows_of(np.zeros(3), 2).shape
@@ -54,7 +57,7 @@ class OwnRows:
     ndim = 2
 
     @typed
-    def __init__(self, first: np.ndarray, clients: int) -> None:
+    def __init__(self, first: ndarray, clients: int) -> None:
         self.first, self.shape, self.dtype = np.array(first), (clients, len(first)), first.dtype
         self.place = np.full(clients, -1)
         self.who, self.n = np.empty(0, np.int64), 0
@@ -80,7 +83,7 @@ class OwnRows:
         found[...] = self.first
         rows = found.reshape(-1, self.shape[1])
         for i in np.flatnonzero(places >= 0):
-            self.move(os.preadv, rows[i], int(places.flat[i]))
+            self._move(os.preadv, rows[i], int(places.flat[i]))
         return found
 
     def __setitem__(self, clients: Any, rows: Any) -> None:
@@ -92,9 +95,9 @@ class OwnRows:
                     self.who = np.concatenate([self.who, np.empty(max(64, self.n), np.int64)])
                 self.place[client], self.who[self.n] = self.n, client
                 self.n += 1
-            self.move(os.pwritev, np.ascontiguousarray(row), int(self.place[client]))
+            self._move(os.pwritev, np.ascontiguousarray(row), int(self.place[client]))
 
-    def move(self, call: Callable[..., int], row: np.ndarray, place: int) -> None:
+    def _move(self, call: Callable[..., int], row: np.ndarray, place: int) -> None:
         """Read or write one row of the file; the whole of it, or an OSError."""
         left, start = row.data.cast("B"), place * self.first.nbytes
         while len(left):
@@ -109,7 +112,10 @@ class OwnRows:
     @typed
     def copy(self) -> OwnRows:
         """The same rows, apart from these."""
-        other = OwnRows(self.first, len(self))
+        return deepcopy(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> OwnRows:
+        other = OwnRows(self.first, len(self))  # with a file of its own
         for first in range(0, self.n, SHARD):
             some = self.written[first : first + SHARD]
             other[some] = self[some]

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy import ndarray  # by this name `typed` tells it
 
 from estimators.federated.kinds import typed
 from estimators.numerics.arrays import ArrayLike
@@ -245,7 +246,7 @@ class GaussianNoise:
         object.__setattr__(self, "multiplier", nonnegative("multiplier", self.multiplier))
 
     @typed
-    def draw(self, client: int, steps: Iterable[int], size: int, out: np.ndarray | None = None) -> np.ndarray:
+    def draw(self, client: int, steps: Iterable[int], size: int, out: ndarray | None = None) -> np.ndarray:
         """Standard normal numbers (steps, size) of float32, one row for each of the range `steps` of one client.
 
         They are written to `out` of that shape and type, if it is given.

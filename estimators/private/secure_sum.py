@@ -28,7 +28,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -357,16 +357,8 @@ def secure_sum(
     ([301], (0, 2))
     """
     check_generator(generator)
-    values = np.asarray(values)
-    if values.dtype.kind not in "iu" or values.ndim != 2 or 0 in values.shape:
-        raise ValueError(f"values must be an array (m, d) of whole numbers, got {values.dtype} of shape {values.shape}")
-    if not ((values > -(1 << MOST_BITS)) & (values < 1 << MOST_BITS)).all():
-        raise ValueError("values must be below 2^62 in size; one or more are not")
-    m, threshold, bits = len(values), int(single(count, "threshold", threshold)), int(single(count, "bits", bits))
-    if not m < 2 * threshold <= 2 * m:
-        raise ValueError(f"threshold must be more than half of the {m} parties and at most all of them, got {threshold}")
-    if bits > MOST_BITS:
-        raise ValueError(f"bits must be at most {MOST_BITS}, got {bits}")
+    values, threshold, bits = checked_round(values, threshold, bits)
+    m = len(values)
     gone, later = places_of("silent", silent, m), places_of("late", late, m)
     if gone & later:
         raise ValueError("silent and late must be different parties")
@@ -378,6 +370,21 @@ def secure_sum(
     revealed = {place: parties[place].reveal(messages.keys(), signatures) for place in left}
     total = unmask(messages, public, revealed, threshold=threshold, bits=bits)
     return SecureSum(total, tuple(place - 1 for place in messages), {place - 1: sent for place, sent in messages.items()})
+
+
+def checked_round(values: Any, threshold: Any, bits: Any) -> tuple[Ints, int, int]:
+    """Return what a round is run on, or raise ValueError by the argument's name."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "iu" or values.ndim != 2 or 0 in values.shape:
+        raise ValueError(f"values must be an array (m, d) of whole numbers, got {values.dtype} of shape {values.shape}")
+    if not ((values > -(1 << MOST_BITS)) & (values < 1 << MOST_BITS)).all():
+        raise ValueError("values must be below 2^62 in size; one or more are not")
+    m, threshold, bits = len(values), int(single(count, "threshold", threshold)), int(single(count, "bits", bits))
+    if not m < 2 * threshold <= 2 * m:
+        raise ValueError(f"threshold must be more than half of the {m} parties and at most all of them, got {threshold}")
+    if bits > MOST_BITS:
+        raise ValueError(f"bits must be at most {MOST_BITS}, got {bits}")
+    return values, threshold, bits
 
 
 def first_rounds(
@@ -443,7 +450,7 @@ def lying_server(
     Raises
     ------
     ValueError
-        Where parties see through it.
+        Where parties see through it, or an argument is none.
 
     >>> lying_server(np.arange(9)[:, None] ** 2, threshold=5, bits=16, careless=True).total.tolist()
     [1]
@@ -452,6 +459,8 @@ def lying_server(
         ...
     ValueError: the round ends: 2 parties have signed the list of who was heard, the threshold is 5; the server may have ...
     """
+    check_generator(generator)
+    values, threshold, bits = checked_round(values, threshold, bits)
     few, stories = lies_for_few(len(values), threshold)
     parties, public, messages = first_rounds(
         values, (), threshold=threshold, bits=bits, generator=generator, careless=careless
