@@ -80,14 +80,14 @@ class Room:
     shape : (clients, steps, numbers); reader : what the program that reads it gives, waited for before it is filled.
     """
 
-    def __init__(self, shape, dtype):
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
         size = int(np.prod(shape)) * dtype.itemsize
         whole = np.zeros(size + ALIGNED, np.uint8)
         first = -whole.ctypes.data % ALIGNED
         self.host, self.reader = whole[first : first + size].view(dtype).reshape(shape), None
         self.numbers = np.empty(shape[1:], np.float32)
 
-    def fill(self, place, noise, client, steps):
+    def fill(self, place: int, noise: Any, client: int, steps: Any) -> None:
         """Draw the noise of one client."""
         if self.reader is not None:
             self.reader.block_until_ready()
@@ -99,7 +99,7 @@ class Room:
             whole[:] = numbers
 
     @property
-    def device(self):
+    def device(self) -> Any:
         """What a program takes."""
         return jax.dlpack.from_dlpack(self.host) if jax.default_backend() == "cpu" else self.host.copy()
 

@@ -18,6 +18,7 @@ import numpy as np
 from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.inversion import root
 from estimators.numerics.limits import quiet
+from estimators.numerics.validation import nonnegative
 from estimators.private.mechanisms import worst_variances
 from estimators.private.staircase import Staircase
 
@@ -92,7 +93,8 @@ def laplace_beyond(distance: Floats, normal: Floats, scale: Floats) -> Floats:
     """
     from scipy.special import erfcx, ndtr
 
-    t, s, b = np.broadcast_arrays(*(np.asarray(x, float) for x in (distance, normal, scale)))
+    named = {"distance": distance, "normal": normal, "scale": scale}
+    t, s, b = np.broadcast_arrays(*(nonnegative(name, value, infinite=True) for name, value in named.items()))
     with quiet():
         plain = np.where(s > 0, 2 * ndtr(-t / np.where(s > 0, s, 1.0)), (t <= 0) * 1.0)
         r, z = s / np.where(b > 0, b, 1.0), t / np.where(s > 0, s, 1.0)

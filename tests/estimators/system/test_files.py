@@ -137,6 +137,9 @@ ONLY_IN = {
     "estimators/system/files.py": {"replace", "write to disk"},
     "estimators/system/processes.py": {"ProcessPoolExecutor", "get_context"},
     "estimators/federated/experiments/runs.py": {"append"},  # a line of a run's history, under the run's lock
+    "estimators/federated/own_rows.py": {
+        "TemporaryFile"
+    },  # rows beyond memory, in a file without a name that ends with them
     "figures/saving.py": {"TemporaryFile"},  # asks whether the folder can be written
 }
 
