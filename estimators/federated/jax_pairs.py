@@ -26,7 +26,8 @@ def divergence(log_p: Any, log_q: Any) -> Any:
 
 
 def pair_step(model: Any, form: Any, state: Any, x: Any, y: Any, batch: Any, how: Any, normals: Any) -> Any:
-    """Pieces of theta and mu, and psi, of one client after one step, and whether psi is finite; see ``pairs``.
+    """Pieces of theta and mu, and psi, of one client after one step, and whether shares and psi are finite; see
+    ``pairs``.
 
     form says whether the divergence is mutual, whether mu and psi are clipped as one, whether either moves, and whether psi
     does; normals (P + 1,) are multiplied by two scales.
@@ -58,10 +59,10 @@ def pair_step(model: Any, form: Any, state: Any, x: Any, y: Any, batch: Any, how
         return (1 - mean(divergence(log_q, log_p)) / psi) / (2 * psi)
 
     log_q, gradient_of_mu = network(mu)
-    _, gradient_of_theta = network(theta)
+    log_own, gradient_of_theta = network(theta)
     moved = gradient_of_theta(own, lambda log_p: divergence(log_q, log_p))
     theta = jax.tree.map(lambda part, slope: part - rates[0] * slope, theta, moved)
-    finite = jnp.stack([jnp.isfinite(log_q).all(), jnp.isfinite(psi)]).all()
+    finite = jnp.stack([jnp.isfinite(log_q).all(), jnp.isfinite(log_own).all(), jnp.isfinite(psi)]).all()
     if not copied:
         return (theta, mu, psi), finite
     log_p, _ = network(theta)
