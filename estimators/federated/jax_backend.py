@@ -255,7 +255,7 @@ class JaxBackend:
             if noisy:
                 room = rooms[number % 2]
                 for i in who:
-                    room.fill(i, work.noise, int(clients[i]), range(first, stop))
+                    room.fill(int(i), work.noise, int(clients[i]), range(first, stop))
                 normals = room.device
             arguments = data.x, data.y, batches, settings, normals, first, stop
             state = self._run(trained, work.step, model, work.form, noisy, self.together, state, *arguments)
