@@ -42,7 +42,7 @@ browser:  ## Debian's headless browser for the tests of the report (they skip wi
 	  echo "no browser: apt-get install chromium chromium-driver" >&2
 
 test: $(VENV)/.installed  ## run the tests, but for those that take minutes of coqc, which make nightly runs
-	$(BIN)/python -m pytest -n auto --benchmark-disable -m "not nightly"
+	$(BIN)/python -m pytest -n auto --dist worksteal --benchmark-disable -m "not nightly"
 
 mutants: $(VENV)/.installed  ## how many slips of code in estimators the tests notice; SEED, COUNT and UNDER choose the sample
 	$(BIN)/python tests/mutants.py --seed $(or $(SEED),$(error SEED: give one, make mutants SEED=7)) --count $(or $(COUNT),300) $(addprefix --under ,$(UNDER))
@@ -72,7 +72,7 @@ gallery: $(VENV)/.installed  ## draw the pictures of README.md again
 nightly: $(VENV)/.installed coq  ## what takes longer than CI may: other seeds, every proof and figure from nothing, controls, notebooks, benchmarks
 	$(BIN)/borrow verify --fresh --mc-seed any --ledger build/nightly.json
 	$(BIN)/borrow prove --fresh --recheck --attack
-	$(BIN)/python -m pytest -n auto --benchmark-disable -m nightly
+	$(BIN)/python -m pytest -n auto --dist worksteal --benchmark-disable -m nightly
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[flower]'
 	$(BIN)/python -m pytest tests/estimators/federated/test_flower.py
 	$(MAKE) report bench

@@ -22,6 +22,12 @@ WAYS = {
     "reading": "read by people",
     "none": "there is none",
 }
+# What Coq has checked of the formula, by the grade of its proof; that another one fails says nothing of it.
+COQ = {
+    "definition": "what it is of, by its definition",
+    "algebra": "the algebra of its derivation",
+    "interval": "the inequalities of its derivation, by enclosures",
+}
 
 
 @dataclass(frozen=True)
@@ -60,8 +66,7 @@ def _formula(claim: Claim, record: Record) -> Step:
     if model_proofs.proved(claim.id):
         return Step("model", "formula", "coq", "for every number of clients")
     detail = str(record.levels["derived"]["detail"]) if "detail" in record.levels["derived"] else ""
-    if grade := proof_files.grade_of(claim.id):
-        how = "what it is of, by its definition" if grade == "definition" else "the algebra of its derivation"
+    if how := COQ.get(proof_files.grade_of(claim.id)):
         return Step("model", "formula", "coq", how)
     return Step("model", "formula", "exact", detail)
 

@@ -241,9 +241,10 @@ def _prove(a: argparse.Namespace) -> int:
             print(f"{o.state.upper():9} {o.claim}{'' if o.grade == 'algebra' else f' ({o.grade})'}: {o.detail}")
     print(f"{len(proved)} of {len(algebra)} claims proved by coqc, {sum(o.theorems for o in proved)} theorems, "
           "nothing assumed beyond Coq's real numbers")  # fmt: skip
-    boxed = [o for o in proved if o.grade == "interval"]
-    if boxed:
+    if boxed := [o for o in proved if o.grade == "interval"]:
         print(f"{len(boxed)} of them by coq-interval's enclosures, which rest on its arithmetic of whole numbers too")
+    if failing := [o for o in proved if o.grade == "counterexample"]:
+        print(f"{len(failing)} of them that the printed formula fails, and nothing of the right one")
     if defined := [o for o in proved if o.grade == "definition"]:
         print(f"{len(defined)} of them about a law, an integral, a count or a best value, by its definition")
     if models:

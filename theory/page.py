@@ -153,7 +153,9 @@ def _kinds(claims: Sequence[Claim]) -> str:
     theorems = sum(model_proofs.count_theorems(c.id) for c in of_model)
     return f"""Proved from what: {files} claims have a Coq file beside their derivation, {_theorems(claims)} theorems \
 ({grades["algebra"]}: the formula is what the derivation ends with, or bounds it, as algebra; {grades["interval"]}: so, by
-enclosures of exponentials, logarithms and tails; {grades["definition"]}: of what the formula is of, by its definition).
+enclosures of exponentials, logarithms and tails; {grades["definition"]}: of what the formula is of, by its definition; \
+{grades["counterexample"]}: that
+the printed formula fails, and nothing else).
 {len(of_model)} are proved from the model, whose risks are expectations of squared errors, {theorems} theorems; \
 {only} of them have no other proof, so that {files + only} claims are proved in one way at least and \
 {len(claims) - files - only} in none. That running code computes a formula is proved beside this and counts for neither."""
@@ -219,7 +221,9 @@ def _routes(claim: Claim, record: Record) -> str:
     if levels.get("simulated", {}).get("status") == "pass":
         text += "; simulation of the model"
     proof = proof_of(claim.id)
-    return text + (f"; {proof} proof of the right formula and that the printed one fails" if proof else "")
+    right = proof_files.grade_of(claim.id) not in ("", "counterexample") or model_proofs.proved(claim.id)
+    what = "of the right formula and that the printed one fails" if right else "that the printed one fails"
+    return text + (f"; {proof} proof {what}" if proof else "")
 
 
 def _folded(summary: str, lines: Sequence[str], indent: str = "") -> list[str]:

@@ -18,6 +18,7 @@ GRADES = {
     "definition": "proved in Coq of what the formula is of, by its definition: a law, an integral, a step, a count",
     "algebra": "derived from the model; its algebra is proved in Coq",
     "interval": "derived from the model; its inequalities are proved in Coq by enclosures (coq-interval)",
+    "counterexample": "derived from the model; Coq has proved that the printed formula fails, and nothing of the right one",
     "derived": "derived from the model, for all values of its letters",
     "sizes": "derived for lists of a few entries",
     "instances": "judged on instances",

@@ -109,7 +109,7 @@ class Guarantee:
 
     def __str__(self):
         text = f"eps={self.eps:g}, delta={self.delta:g} ({self.mechanism}): {ADJACENCIES[self.adjacency]}"
-        return f"{SIMULATED}; the system's entropy would give {text}" if self.simulated else text
+        return would_be(text) if self.simulated else text
 
     def covers(self, adjacency: str) -> bool:
         """Whether the guarantee holds for that adjacency; replacing all rows includes replacing one."""
@@ -175,6 +175,15 @@ class Guarantee:
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"guarantee is incomplete or has wrong types: {error!r}") from None
+
+
+def would_be(text: str) -> str:
+    """Return the words for a guarantee whose noise was seeded, from those that the system's entropy would earn.
+
+    >>> would_be("eps=1")
+    "simulated, no guarantee; the system's entropy would give eps=1"
+    """
+    return f"{SIMULATED}; the system's entropy would give {text}"
 
 
 def _plain(value):
@@ -401,6 +410,7 @@ def guarantee(
     accountant: str = "pld",
     trusted: str = "client",
     adjacency: str | None = None,
+    simulated: bool = False,
 ) -> Guarantee:
     """Guarantee of what was run, whatever its noise was calibrated for; upper bound, exact for Gaussian noise on all rows.
 
@@ -410,6 +420,7 @@ def guarantee(
     delta : number in [0, 1); accountant : "pld" or "rdp", see ``accountants``.
     trusted : "client", whose rows are sampled; "server", who samples clients: the adjacency then speaks of clients.
     adjacency : key of ``ADJACENCIES``, only where the sampling is "all" and names none.
+    simulated : whether the noise came from a seeded generator, as of ``Guarantee``.
 
     Returns
     -------
@@ -444,7 +455,7 @@ def guarantee(
     kinds = sorted({f"sampled {e.mechanism}" if e.rate < 1 else e.mechanism for e in loud})
     return Guarantee(
         max(eps, np.finfo(float).tiny), delta, adjacency, trusted, "gaussian" if gaussian else ", ".join(kinds),
-        rho=rho, claims=claims, events=() if gaussian else events, accountant=stated(way),
+        rho=rho, claims=claims, events=() if gaussian else events, accountant=stated(way), simulated=simulated,
     )  # fmt: skip
 
 

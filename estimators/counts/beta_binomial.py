@@ -30,6 +30,7 @@ from estimators.counts.tallies import (
 )
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.limits import ratio, times
+from estimators.numerics.spread_law import log_density
 from estimators.numerics.validation import choice, count, finite, paired, positive, probability, single
 
 __all__ = ["BetaBinomial", "BetaBinomialTally"]
@@ -148,6 +149,8 @@ class Surface:
 
     def __init__(self, tally: BetaBinomialTally) -> None:
         ones, zeros = tally.ones.sum, tally.zeros.sum
+        some = tally.trials > 0
+        self.size = (ones + zeros) / float(tally.clients[some].sum())  # trials of a client
         self.guess = np.log(ones / zeros)
         self.lowest = 1e-3 * min(ones, zeros) / (ones + zeros) / max(1, int(tally.trials[-1]))
         self.ones, self.zeros, self.trials = tally.ones.nodes, tally.zeros.nodes, tally.totals.nodes
@@ -178,8 +181,8 @@ class Surface:
         return value, scale * slope, scale**2 * curvature, by_rho
 
     def log_hyperprior(self, t: Floats, rho: Floats) -> Floats:
-        """Return the log density of t and sqrt(rho) when the prior's mean and the latter are uniform."""
-        return -np.logaddexp(0, t) - np.logaddexp(0, -t)
+        """Return the log density of t and sqrt(rho): uniform means, and the law of the variance over that of own shares."""
+        return 0.5 * np.log(rho) + log_density(self.size * rho) - np.logaddexp(0, t) - np.logaddexp(0, -t)
 
 
 class BetaBinomial(ConjugateModel):
@@ -192,9 +195,13 @@ class BetaBinomial(ConjugateModel):
     ----------
     prior : how alpha and beta are found.
         "bayes" averages the posteriors over alpha and beta given all counts, so that intervals keep their promise with few
-        clients too; the hyperprior is uniform in the mean and in (alpha + beta)^(-1/2) <= 100, with density proportional
-        to (alpha + beta)^(-5/2) (Gelman et al., Bayesian Data Analysis, 3rd ed. 2013, section 5.3); other laws are set
-        beside it in ``tests/bench/DEFAULTS.md``.  It needs a client
+        clients too.  Before the counts are seen the mean is uniform, and sqrt(4 / (4 + n / (alpha + beta))), n the trials of
+        a client on average, is uniform on (0, 1): that is a law of the variance between shares over that of own ones, after
+        Strawderman (1971, Ann. Math. Statist. 42:385), as for normal means; (alpha + beta)^(-1/2) <= 100.  For 3 to 50
+        simulated clients (``tests/bench/DEFAULTS.md``) its intervals held the truth at least 94.3 % of the time wherever
+        shares were Beta and 93.9 % where they took two values; under a law uniform in (alpha + beta)^(-1/2) (Gelman et
+        al., Bayesian Data Analysis, 3rd ed. 2013, section 5.3) 93.3 and 93.7 %, for one per cent less risk on
+        average.  It needs a client
         with both ones and zeros.  Below, the four numbers of the prior are then the most likely ones, which posteriors do
         not use; `prior_summary` describes what they use;
         "marginal-likelihood" maximises the probability of the counts, exactly and globally along the overdispersion, and
@@ -335,7 +342,7 @@ class BetaBinomial(ConjugateModel):
 
         >>> model = BetaBinomial().fit([3, 5, 4, 6], 10)
         >>> model.concentration_, round(model.prior_summary()["concentration"], 1), model.weights_.round(2).tolist()
-        (inf, 19.2, [0.34, 0.34, 0.34, 0.34])
+        (inf, 12.0, [0.45, 0.45, 0.45, 0.45])
         """
         self._require_prior()
         mean, rho = self._stated

@@ -13,6 +13,9 @@ and a node configuration of `partition-id` and `num-partitions`: node i of n hol
 `count`, the file in which a private node keeps what it answered (without one, Flower's new process for a message has
 forgotten it); and of `measures`, false for a node that tells none.
 
+Flower 1.41 starts a process for every message and gives its task to another one unless it is heard of within 30 s, which no
+setting changes: on a machine too busy for that every process is refused ("task-token authentication failed").
+
 Belongs here: what is Flower's.  Does not belong here: what server and nodes do (``runtime``), experiments (``experiments``).
 """
 

@@ -304,10 +304,11 @@ def loss_and_slopes(kind, s, n_scores, y, slopes):
 def shift(layer, units, start, flat, by_layer, by_flat):
     """Add by_layer * layer + by_flat * flat to a layer."""
     by_layer, by_flat = layer.dtype.type(by_layer), layer.dtype.type(by_flat)
+    units, at = np.uint64(units), np.uint64(start)  # without a sign: no test for positions from the end
     for i in range(layer.shape[0]):
-        row, other = layer[i, :units], flat[start + i * units : start + (i + 1) * units]
         for j in range(units):
-            row[j] += by_layer * row[j] + by_flat * other[j]
+            layer[i, j] += by_layer * layer[i, j] + by_flat * flat[at + j]
+        at += units
 
 
 @part

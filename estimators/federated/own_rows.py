@@ -31,7 +31,6 @@ SHARD = 4096
 
 
 @typed
-@typed
 def rows_of(first: ndarray, clients: int) -> Any:
     """The same first row (P,) for each client: an array (K, P), or `OwnRows` if that is larger than DENSE.
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from estimators.accounting.budget import SIMULATED
 from estimators.federated.kinds import several, typed
 from estimators.federated.row_accounting import choices_rho, guarantees_beside
 from estimators.numerics.validation import choice, index, nonnegative, number, shown
@@ -43,6 +44,7 @@ ALWAYS_UNCOVERED = (
     "measures on test rows and the notes of rounds, which are exact: for the experimenter, not for publication",
     "names of clients and their numbers of rows, which are public",
     "code that reaches rows by another way than its task (a reference it kept, a file): releases are counted, not confined",
+    f"anybody who knows or guesses the seed, and with it all noise: a training here is {SIMULATED}",
 )
 """What no plan covers, whatever the algorithm."""
 PROTECTS = ("nothing", "row", "client")

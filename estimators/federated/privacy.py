@@ -17,11 +17,11 @@ looking at the data; learning rates and models that were, cost privacy which no 
   removing a row is not covered: it moves all later rows to other batches and changes the last divisor.
 
 What is not.  Measures on a client's own rows and test rows (history, tables) are not private.  The noise is a float32
-number from a generator for simulation, its seed part of the configuration: whoever knows the seed knows the noise.  Nor are
-floats the reals: sums of rounded numbers have gaps through which, as Mironov (2012) showed for Laplace noise, low bits may
-tell neighbours apart, and noise beyond 6.8 deviations (probability 1e-11) never comes.  The guarantees are those of
-real-valued Gaussian noise; a deployment needs secret seeds, a secure generator and a discrete Gaussian (Canonne, Kamath and
-Steinke 2020) on integers.
+number from a generator for simulation, its seed part of the configuration: whoever knows the seed knows the noise, so every
+guarantee of a training says "simulated, no guarantee" (``accounting.budget.SIMULATED``).  Nor are floats the reals: sums of
+rounded numbers have gaps through which, as Mironov (2012) showed for Laplace noise, low bits may tell neighbours apart, and
+noise beyond 6.8 deviations (probability 1e-11) never comes.  The guarantees are those of real-valued Gaussian noise; a
+deployment needs secret seeds, a secure generator and a discrete Gaussian (Canonne, Kamath and Steinke 2020) on integers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.accounting.accountants import ACCOUNTANTS, noise_for
-from estimators.accounting.budget import guarantee
+from estimators.accounting.budget import guarantee, would_be
 from estimators.accounting.events import Event
 from estimators.federated.kinds import typed
 from estimators.numerics.arrays import ArrayLike
@@ -54,6 +54,8 @@ __all__ = [
     "spent",
     "update_multiplier",
 ]
+
+PROMISE = ("eps", "delta", "adjacency", "trusted", "mechanism", "simulated")  # what a line of the ledger says of a guarantee
 
 
 @typed
@@ -92,7 +94,7 @@ def spent(
     K = task.n_clients
     z, delta = np.broadcast_to(nonnegative("multiplier", multiplier), K), np.broadcast_to(number("delta", delta), K)
     return [
-        guarantee(steps.at(float(z[k])), delta=float(delta[k]), accountant=accountant) if z[k] > 0 else None
+        guarantee(steps.at(float(z[k])), delta=float(delta[k]), accountant=accountant, simulated=True) if z[k] > 0 else None
         for k, steps in enumerate(row_steps(task, trainings))
     ]
 
@@ -227,7 +229,7 @@ def client_guarantee(
         together = float((np.power(updates, -2.0) + np.power(2 * count_noise, -2.0)) ** -0.5)
     choice("sampling", sampling, ("poisson", "fixed"))
     event = Event(noise=together, sampling=sampling, rate=rate, number=int(single(count, "rounds", rounds)))
-    return guarantee(event, delta=delta, accountant=accountant, trusted="server")
+    return guarantee(event, delta=delta, accountant=accountant, trusted="server", simulated=True)
 
 
 @typed
@@ -256,7 +258,7 @@ def ledger(algorithm: Any, task: Task, *, rounds: int) -> list[Any]:
     Returns
     -------
     list of dicts with keys group, clients (how many), rows, batch (None under no batch size), eps (None where nothing is
-    promised), delta, adjacency, trusted, mechanism.
+    promised), delta, adjacency, trusted, mechanism, simulated (whether the noise is seeded, so that nothing is protected).
     """
     promised = algorithm.guarantees(task, rounds=rounds)
     batch = np.broadcast_to(task.work.get("batch_size", 0), task.n_clients)
@@ -268,11 +270,11 @@ def ledger(algorithm: Any, task: Task, *, rounds: int) -> list[Any]:
         kinds = Counter()
         for k in members:
             promise = promised[k]
-            said = (None,) * 5
+            said = (None,) * len(PROMISE)
             if promise is not None:
-                said = promise.eps, promise.delta, promise.adjacency, promise.trusted, promise.mechanism
+                said = tuple(getattr(promise, name) for name in PROMISE)
             kinds[(int(task.sizes[k]), int(batch[k]) or None, *said)] += 1
-        names = ("rows", "batch", "eps", "delta", "adjacency", "trusted", "mechanism")
+        names = ("rows", "batch", *PROMISE)
         entries += [{"group": group, "clients": n, **dict(zip(names, kind, strict=True))} for kind, n in kinds.items()]
     return entries
 
@@ -282,23 +284,24 @@ def ledger_lines(entries: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Lines to print of a `ledger`: entries that differ only in rows, batch and eps are one line with the range of eps.
 
     >>> one = {"group": "all", "clients": 2, "rows": 9, "batch": 3, "delta": 1e-5, "adjacency": "row", "trusted": "client"}
-    >>> print(*ledger_lines([{**one, "eps": e, "mechanism": "gaussian"} for e in (1.0, 2.0)]), sep="\\n")
-    all, 4 clients: eps 1 to 2 at delta 1e-05 (gaussian; row; raw data seen by the client)
+    >>> one |= {"mechanism": "gaussian", "simulated": True}
+    >>> print(*ledger_lines([{**one, "eps": e} for e in (1.0, 2.0)]), sep="\\n")  # doctest: +NORMALIZE_WHITESPACE
+    all, 4 clients: simulated, no guarantee; the system's entropy would give eps 1 to 2 at delta 1e-05 (gaussian; row;
+    raw data seen by the client)
     """
     lines = {}
     for i, entry in enumerate(entries):
         if not isinstance(entry, Mapping):
             raise ValueError(f"entries[{i}] must be a line of `ledger`, got {shown(entry)}")
-        lines.setdefault(tuple(entry[name] for name in ("group", "delta", "adjacency", "trusted", "mechanism")), []).append(
-            entry
-        )
+        lines.setdefault(tuple(entry[name] for name in ("group", *PROMISE[1:])), []).append(entry)
     said = []
-    for (group, delta, adjacency, trusted, mechanism), same in lines.items():
+    for (group, delta, adjacency, trusted, mechanism, simulated), same in lines.items():
         who = f"{group}, {sum(entry['clients'] for entry in same)} clients"
         if adjacency is None:
             said.append(f"{who}: no privacy")
             continue
         low, high = (f"{pick(entry['eps'] for entry in same):.6g}" for pick in (min, max))
         eps = low if low == high else f"{low} to {high}"
-        said.append(f"{who}: eps {eps} at delta {delta:g} ({mechanism}; {adjacency}; raw data seen by the {trusted})")
+        text = f"eps {eps} at delta {delta:g} ({mechanism}; {adjacency}; raw data seen by the {trusted})"
+        said.append(f"{who}: {would_be(text) if simulated else text}")
     return said

@@ -122,7 +122,7 @@ def guarantees_beside(rows: Any, task: Terms, *, rounds: int, rho: Any) -> list[
                 max(spent, np.finfo(float).tiny), delta, adjacency, "server" if tuned else "client",
                 "best of several runs" if tuned else "sampled gaussian and private choices",
                 renyi=tuple(map(float, curve)), claims=("mrmtl:appA:composition:adaptive", "mrmtl:eq13", *beside),
-                accountant=stated("rdp"),
+                accountant=stated("rdp"), simulated=True,
             )
         )  # fmt: skip
     return found

@@ -111,7 +111,7 @@ class Node:
 
     def update(self, order: Order) -> Arrays:
         """Do what the server asks; the reply has a row for each client that it calls."""
-        alone = type(self.algorithm).client_alone is not Parts.client_alone
+        alone = self.algorithm.trains_alone
         if self.meter is not None and self.asked is not None:
             who = [order.called, order.others] if alone else [order.called]
             self.asked.enter(np.concatenate(who).astype(np.int64), int(order.t))
@@ -187,11 +187,10 @@ class Server:
         """What to ask of nodes that hold these clients in round t; a node of which nothing is asked has no called ones."""
         called = self.algorithm.called(self.terms, t)
         message = self.algorithm.message(self.terms, self.state, called) if len(called) else {}
-        alone = type(self.algorithm).client_alone is not Parts.client_alone
         found = []
         for clients in map(np.asarray, nodes):
             here = clients[np.isin(clients, called)]
-            others = clients[~np.isin(clients, called)] if alone else clients[:0]
+            others = clients[~np.isin(clients, called)] if self.algorithm.trains_alone else clients[:0]
             found.append(Order(t, here, others, self.addressed(message, called, here)))
         return found
 

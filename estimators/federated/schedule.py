@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -225,6 +226,12 @@ def poisson_batches(
     return drawn(sizes, clients, batches, seed=seed, round=round)
 
 
+@lru_cache(maxsize=256)
+def noise_key(seed: int, round: int, client: int) -> Any:
+    """Key (4,) of a client's noise in one round, of which a backend draws some steps at a time."""
+    return sequence(seed, NOISE, round, client).generate_state(4, np.uint64)
+
+
 @dataclass(frozen=True, eq=False)
 class GaussianNoise:
     """Noise of DP-SGD: normal with standard deviation multiplier times clipping norm, on the sum of clipped gradients.
@@ -253,8 +260,11 @@ class GaussianNoise:
         """
         from estimators.federated import noise_kernels
 
-        key = sequence(self.seed, NOISE, self.round, client).generate_state(4, np.uint64)
-        steps = np.array([index("steps", step, 0, 2**32 - 1) for step in steps], np.int64)
+        place = index("seed", self.seed, 0, 2**64 - 1), index("round", self.round, 0, 2**32 - 1)
+        key = noise_key(*place, index("client", client, 0, 2**32 - 1))
+        for step in (*steps[:1], *steps[-1:]) if isinstance(steps, range) else steps:  # the ends of a range are enough
+            index("steps", step, 0, 2**32 - 1)
+        steps = np.array([*steps], np.int64)
         shape = len(steps), index("size", size, 0)
         numbers = np.empty(shape, np.float32) if out is None else out
         if numbers.shape != shape or numbers.dtype != np.float32:

@@ -34,8 +34,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from .experiments import Experiment
 from .moments import Moments
-from .runner import CHUNK, Experiment, run
+from .runner import CHUNK, run
 from .streams import DEFAULT_ROOT
 
 MIN_REPS = 100_000

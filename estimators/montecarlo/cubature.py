@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .experiments import ClientsExperiment, Experiment, RegressionExperiment
 from .moments import Moments
-from .runner import ClientsExperiment, Experiment, RegressionExperiment
 
 QUADRATIC = ClientsExperiment, RegressionExperiment
 """Experiments whose statistics are polynomials of degree two in their normals."""

@@ -2,9 +2,9 @@
 
 Belongs here: ``@njit`` functions ``(gen, reps, *scalars and arrays) -> (mean[M], scatter[M, M], batch means[K, M])``,
 with everything they call, because numba's on-disk cache does not notice changes in other files. What normals come from is
-a NumPy generator, a ``nets.Net`` or a ``cubature.Design``; the kernels are the same text for all, and only `_draw` tells
-them apart.
-Does not belong here: validation (``runner``), vectorised twins (``reference``), formulas under test.
+a NumPy generator, the `Words` of one, a ``nets.Net`` or a ``cubature.Design``; the kernels are the same text for all, and
+only `_draw` tells them apart.
+Does not belong here: validation (``experiments``), vectorised twins (``reference``), formulas under test.
 
 How they stay close to the bare cost of their draws: replicates are drawn one after another (the
 stream order of ``gen.standard_normal((reps, draws))``) into the columns of a small block of `LANES`
@@ -12,7 +12,8 @@ replicates, and all arithmetic then runs along the lanes, which vectorises witho
 Each lane has its own accumulators, added up at the end, so the bits depend on (gen, reps, arguments)
 only. No ``fastmath``. Loops over a constant number of lanes compile best, so a last, incomplete block is
 drawn in full and its surplus replicates are left out of the sums: `gen` may end up further on than
-`reps` replicates need.
+`reps` replicates need. NumPy's SFC64 and its ziggurat are written out (`_words_block`), because a call into
+NumPy for every word costs more than the word; the bits are NumPy's.
 
 Scatter is accumulated around a shift: the first replicate, or zero where the model guarantees that the
 variance of a statistic is at least twice its squared mean (products of jointly Gaussian, centred factors).
@@ -21,9 +22,17 @@ The shift keeps the relative accuracy of the scatter when the spread is tiny com
 Compiled on first use, cached on disk, and they release the GIL. Give each call its own generator or net.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
+
+try:
+    from numba.np.random._constants import fi_double, ki_double, wi_double, ziggurat_nor_inv_r, ziggurat_nor_r
+except ImportError:  # numba promises no place for them; NumPy draws the same normals, for more time
+    fi_double = ki_double = wi_double = np.zeros(0)
+    ziggurat_nor_inv_r = ziggurat_nor_r = 0.0
 
 # The fastest of 16, 32, 64, 128 for every kernel. A constant of this file, so the cache sees it change.
 LANES = 64
@@ -40,6 +49,30 @@ FIRST_ROW = (1023 - 33) * 32
 DEGREE = 6
 
 
+class Words(NamedTuple):
+    """The state of an SFC64 bit generator, from which a kernel draws what the generator would.
+
+    Parameters
+    ----------
+    state : uint64 array, shape (4,)
+        Changed by drawing.
+    """
+
+    state: np.ndarray
+
+
+def called(kernel: Any, source: Any, *arguments: Any) -> Any:
+    """``kernel(source, *arguments)``; a generator on SFC64 is drawn from by its words, and moves on as if it had drawn."""
+    bits = getattr(source, "bit_generator", None)
+    compiled = hasattr(kernel, "py_func")  # plain Python draws by NumPy
+    if not isinstance(bits, np.random.SFC64) or not compiled or not ki_double.size:
+        return kernel(source, *arguments)
+    whole = bits.state
+    found = kernel(Words(whole["state"]["state"]), *arguments)
+    bits.state = whole
+    return found
+
+
 @njit(nogil=True, cache=True)
 def bare_kernel(gen, draws):
     """Sum of `draws` standard normals: the cost every other kernel is measured against."""
@@ -50,15 +83,21 @@ def bare_kernel(gen, draws):
 
 
 def _draw(source, normals):
-    """Fill normals[draws, LANES] with the next LANES replicates (columns) of a generator, a net or a design."""
-    block = _stream_block if not isinstance(source, tuple) else _net_block if hasattr(source, "steps") else _design_block
-    block(source, normals)
+    """Fill normals[draws, LANES] with the next LANES replicates (columns) of a generator, its words, a net or a design."""
+    if not isinstance(source, tuple):
+        _stream_block(source, normals)
+    elif isinstance(source, Words):
+        _words_block(source, normals)
+    else:
+        (_net_block if hasattr(source, "steps") else _design_block)(source, normals)
 
 
 @overload(_draw)
 def _draw_compiled(source, normals):
     """The same choice, made when a kernel is compiled for its source."""
     if isinstance(source, types.BaseNamedTuple):
+        if source.instance_class is Words:  # pyright: ignore[reportAttributeAccessIssue]
+            return lambda source, normals: _words_block(source, normals)
         if "steps" in source.instance_class._fields:  # pyright: ignore[reportAttributeAccessIssue]
             return lambda source, normals: _net_block(source, normals)
         return lambda source, normals: _design_block(source, normals)
@@ -71,6 +110,59 @@ def _stream_block(gen, normals):
     for lane in range(LANES):
         for draw in range(normals.shape[0]):
             normals[draw, lane] = gen.standard_normal()
+
+
+@njit(inline="always")
+def _next_word(a, b, c, counter):
+    """SFC64's next word, and its state after it."""
+    word = a + b + counter
+    return word, b ^ (b >> np.uint64(11)), c + (c << np.uint64(3)), ((c << np.uint64(24)) | (c >> np.uint64(40))) + word
+
+
+@njit(inline="always")
+def _uniform(word):
+    return np.float64(np.int64(word >> np.uint64(11))) * 2.0**-53
+
+
+@njit(nogil=True, cache=True)
+def _words_block(words, normals):
+    """The same as `_stream_block`, by NumPy's ziggurat (Marsaglia and Tsang 2000), whose tables numba has."""
+    state, one = words.state, np.uint64(1)
+    a, b, c, counter = state[0], state[1], state[2], state[3]
+    for lane in range(LANES):
+        for draw in range(normals.shape[0]):
+            while True:
+                word, a, b, c = _next_word(a, b, c, counter)
+                counter += one
+                layer = np.int64(word & np.uint64(0xFF))
+                along = (word >> np.uint64(9)) & np.uint64(0x000FFFFFFFFFFFFF)
+                value = np.float64(np.int64(along)) * wi_double[layer]
+                if (word >> np.uint64(8)) & one:
+                    value = -value
+                if along < ki_double[layer]:
+                    break
+                word, a, b, c = _next_word(a, b, c, counter)
+                counter += one
+                if layer > 0:  # in the wedge beside the layer's box
+                    height = (fi_double[layer - 1] - fi_double[layer]) * _uniform(word) + fi_double[layer]
+                    if height < np.exp(-0.5 * value * value):
+                        break
+                    continue
+                while True:  # in the tail
+                    beyond = -ziggurat_nor_inv_r * np.log1p(-_uniform(word))
+                    word, a, b, c = _next_word(a, b, c, counter)
+                    counter += one
+                    spare = -np.log1p(-_uniform(word))
+                    if spare + spare > beyond * beyond:
+                        break
+                    word, a, b, c = _next_word(a, b, c, counter)
+                    counter += one
+                value = ziggurat_nor_r + beyond
+                if (along >> np.uint64(8)) & one:
+                    value = -value
+                break
+            normals[draw, lane] = value
+    state[0], state[1], state[2], state[3] = a, b, c, counter
 
 
 @njit(nogil=True, cache=True)
@@ -229,6 +321,21 @@ def binomials(uniforms, n, p):
 
 
 @njit(nogil=True, cache=True)
+def _add(total, coefficients, rows):
+    """Add coefficients[k] * rows[k, LANES] to total[LANES], in the order of k; four at a time, to load less."""
+    count = coefficients.shape[0]
+    fours = count - count % 4
+    for k in range(0, fours, 4):
+        a, b, c, d = coefficients[k], coefficients[k + 1], coefficients[k + 2], coefficients[k + 3]
+        for lane in range(LANES):
+            sum2 = (total[lane] + a * rows[k, lane]) + b * rows[k + 1, lane]
+            total[lane] = (sum2 + c * rows[k + 2, lane]) + d * rows[k + 3, lane]
+    for k in range(fours, count):
+        for lane in range(LANES):
+            total[lane] += coefficients[k] * rows[k, lane]
+
+
+@njit(nogil=True, cache=True)
 def _accumulate(statistics, lanes, shift, sums, cross):
     """Add the shifted statistics[M, LANES] and their products to the accumulators of each lane."""
     count = statistics.shape[0]
@@ -334,16 +441,12 @@ def clients_kernel(gen, reps, tau_sd, alpha_sd, nu_sd, client, weights, left, ri
                     z[kind, lane] = sd[kept[own[kind]]] * normals[own[kind], lane]
         for a in range(aggregates):
             z[3 + a, :] = 0.0
-            for draw in range(draws):
-                for lane in range(LANES):
-                    z[3 + a, lane] += scaled[a, draw] * normals[draw, lane]
+            _add(z[3 + a], scaled[a], normals)
         for m in range(count):
             factor[:] = 0.0
             statistics[m, :] = 0.0
-            for k in range(3 + aggregates):
-                for lane in range(LANES):
-                    statistics[m, lane] += left[m, k] * z[k, lane]
-                    factor[lane] += right[m, k] * z[k, lane]
+            _add(statistics[m], left[m], z)
+            _add(factor, right[m], z)
             for lane in range(LANES):
                 statistics[m, lane] *= factor[lane]
         _accumulate(statistics, min(LANES, reps - start), shift, sums, cross)
@@ -401,12 +504,8 @@ def regression_kernel(gen, reps, design, centre, prior_sd, noise_sd, gain, offse
         for k in range(d):
             for lane in range(LANES):
                 statistics[1 + k, lane] = offset[k] - theta[k, lane]
-            for j in range(d):
-                for lane in range(LANES):
-                    statistics[1 + k, lane] += on_theta[k, j] * theta[j, lane]
-            for i in range(n):
-                for lane in range(LANES):
-                    statistics[1 + k, lane] += on_noise[k, i] * normals[d + i, lane]
+            _add(statistics[1 + k], on_theta[k], theta)
+            _add(statistics[1 + k], on_noise[k], normals[d:])
         statistics[0, :] = 0.0
         for k in range(1, 1 + d):
             for lane in range(LANES):

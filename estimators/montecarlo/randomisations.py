@@ -15,10 +15,11 @@ import numpy as np
 
 from estimators.numerics.arrays import Floats
 
+from .experiments import Experiment
 from .independence import ALARM, random
 from .moments import Moments, combine, require_finite
 from .nets import LANES, Net, at, net
-from .runner import CHUNK, Experiment, mapped, n_chunks
+from .runner import CHUNK, mapped, n_chunks
 from .streams import DEFAULT_ROOT
 
 MIN_REPLICATIONS = 8

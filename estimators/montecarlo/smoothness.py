@@ -18,8 +18,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 UFUNCS = {
     "add", "subtract", "multiply", "divide", "negative", "positive", "reciprocal", "square", "sqrt", "exp", "exp2", "expm1",
     "log", "log2", "log10", "log1p", "sin", "cos", "tanh", "arctan", "sinh", "cosh", "power", "float_power", "matmul",
-    "logaddexp", "ndtr", "log_ndtr", "expit", "erf", "erfc", "betaincinv",
-    "gammaincinv",
+    "logaddexp", "ndtr", "log_ndtr", "expit", "erf", "erfc", "betaincinv", "gammainc", "gammaincc", "gammaincinv",
 }  # fmt: skip
 """Functions of NumPy and SciPy that are smooth where they are finite."""
 

@@ -29,9 +29,10 @@ import numpy as np
 from estimators.numerics.arrays import ArrayLike, Floats
 
 from .checks import DECLARED, Check, CheckResult, TwoStageRule, decide, fitting
+from .experiments import Experiment, SampledExperiment
 from .moments import Moments, batch_means, require_finite
 from .nets import BITS, Strata
-from .runner import Experiment, SampledExperiment, run
+from .runner import run
 from .smoothness import NoNet
 from .streams import DEFAULT_ROOT, stream
 from .student import MAX_COORDINATES, skewness
@@ -238,7 +239,7 @@ def perform_on_strata(
     Parameters
     ----------
     plan : StrataPlan
-        Of the same experiment and checks.
+        Of the same experiment and checks, with at least `MIN_NETS` nets.
     detectable : float, > 0
         Relative error that every check should catch; each result says whether it does.
     experiment, checks, key, threads, root, rule
@@ -248,6 +249,11 @@ def perform_on_strata(
     -------
     list of CheckResult
         In the order of `checks`.
+
+    Raises
+    ------
+    ValueError
+        If the plan has too few nets.
 
     Examples
     --------
@@ -259,6 +265,8 @@ def perform_on_strata(
     (True, False, 2, True)
     """
     checks = fitting(checks, experiment)
+    if plan.nets < MIN_NETS:
+        raise ValueError(f"plan: nets must be >= {MIN_NETS}, got {plan.nets}: means over fewer have no normal law")
     stratified = StratifiedExperiment(experiment, plan.log2_points)
 
     def simulate(stage: int) -> Moments:

@@ -28,9 +28,9 @@ from typing import ClassVar
 import numpy as np
 
 from .checks import Check, CheckResult, TwoStageRule, decide, fitting
+from .experiments import Experiment
 from .nets import BITS
 from .randomisations import MIN_REPLICATIONS, merge_replications, run_nets, run_replications
-from .runner import Experiment
 from .streams import DEFAULT_ROOT
 
 MAX_COORDINATES = 2**28

@@ -13,9 +13,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from estimators.numerics.spread_law import EDGE, POWER
+
 __all__ = ["chain"]
 
-EDGE, POWER = 4.0, 1.5  # Strawderman's law of a variance, in units of the harmonic mean of the variances
 WIDTH = 2.0  # of the first slice, in the logarithm of a variance
 HIGHEST = 60.0  # logarithm of a variance
 

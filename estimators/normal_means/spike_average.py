@@ -22,10 +22,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from estimators.numerics.arrays import Floats, Ints
+from estimators.numerics.spread_law import EDGE, POWER, log_density
 
 __all__ = ["Nodes", "average", "posterior_terms"]
 
-EDGE, POWER = 4.0, 1.5  # the hyperprior of ``gaussian_means``, in units of the harmonic mean of the variances
 NO_SPIKE = 0.5  # chance that all clients are in the slab
 ALL, FAR = 40.0, 1 << 19  # logit of a slab's weight of 1, and its index in the lattice
 DEPTH = 10.0  # nodes less than exp(-DEPTH) times as likely as the likeliest are left out
@@ -76,7 +76,7 @@ class Nodes(NamedTuple):
 
 def log_hyperprior(a: Floats, b: Floats) -> Floats:
     """Return the log density of logit of the slab's weight and log tau2, with a spike: uniform, Strawderman's law."""
-    return -np.logaddexp(0, a) - np.logaddexp(0, -a) + b - POWER * np.log(EDGE + np.exp(b))
+    return -np.logaddexp(0, a) - np.logaddexp(0, -a) + b + log_density(np.exp(b))
 
 
 def add_hyperprior(point: Floats, found: tuple[float, Floats, Floats]) -> tuple[float, Floats, Floats]:

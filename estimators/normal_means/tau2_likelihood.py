@@ -15,6 +15,7 @@ import numpy as np
 from estimators.normal_means.meta_regression import Regression
 from estimators.numerics.arrays import Floats
 from estimators.numerics.quadrature import deviation, gauss
+from estimators.numerics.spread_law import EDGE, POWER
 
 __all__ = ["MANY", "MarginalLikelihood", "RegressionLikelihood", "dot", "parts"]
 
@@ -70,7 +71,7 @@ class MarginalLikelihood:
     @cached_property
     def edge(self) -> float:
         """The tau2 from which the density of the hyperprior falls: 0 for those that fall everywhere alike."""
-        return 4 * float(self.v[0] if self.equal else self.v.size / np.sum(1 / self.v)) if self.power > 1 else 0.0
+        return EDGE * float(self.v[0] if self.equal else self.v.size / np.sum(1 / self.v)) if self.power == POWER else 0.0
 
     def sums(self, tau2s: Floats, density: bool) -> Floats:
         """Return sums of w, w y, and of w y^2, log w if `density` or else of w^2 y^2, w^2 y, w^2, one column per tau2."""

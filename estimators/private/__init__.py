@@ -7,12 +7,10 @@ carries its guarantee, with the adjacency that it holds for.
 
 Underneath: ``reports`` is what is sent, ``noise`` with ``exact_noise`` (single draws) and ``exact_batches`` (arrays) what is
 added, ``staircase`` and ``finite_output`` (designed in ``window_designs``) the purely private laws with the least variance,
-``mechanisms`` which one to choose; ``noise_laws`` the densities of added noise, ``mean_posterior`` and ``rate_posterior``
-what reports say of truths, ``posterior`` the integrals over them; ``rate_laws`` the exact law of a noisy rate given a prior,
-``prior`` what the server broadcasts,
-``audit_cases`` what an adversary proves against each release,
-``provenance`` what guarantees rest on.  Before a fit, ``agreement`` and ``outlying`` are the doubts of a server whose
-clients may lie.
+``mechanisms`` which one to choose; ``noise_laws`` the laws of noised numbers, ``mean_posterior`` and ``rate_posterior`` what
+reports say of truths, ``posterior`` the integrals over them; ``prior`` what the server broadcasts, ``audit_cases`` what an
+adversary proves against each release, ``provenance`` what guarantees rest on.  Before a fit, ``agreement`` and ``outlying``
+are the doubts of a server whose clients may lie.
 
 Belongs here: the public names, imported on first use.  Does not belong here: code.  Guarantees and budgets are in
 ``accounting``.

@@ -32,7 +32,7 @@ from estimators.private.client import MeanClient, RateClient, two_point
 from estimators.private.distributed import noisy_parts, sigma2_each
 from estimators.private.regression import RegressionClient
 from estimators.private.reports import low_high
-from estimators.private.secure_sum import lying_server
+from estimators.private.secure_sum import RoundEnded, lying_server
 
 __all__ = ["BROKEN", "CASES", "audit_draws", "audit_release", "neighbours"]
 
@@ -277,7 +277,7 @@ def lied_to(*, clients: int = 9, threshold: int = 5, careless: bool = False, eps
     numbers = 1 << np.arange(clients)
     try:
         found = lying_server(numbers[:, None], threshold=threshold, bits=clients + 1, careless=careless)
-    except ValueError:
+    except RoundEnded:
         found = None
     if found is not None and found.total.tolist() == [numbers[list(found.heard)].sum()]:
         return distributed(clients=len(found.heard), counted=threshold, eps=eps, **more)

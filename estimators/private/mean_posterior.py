@@ -13,18 +13,16 @@ Belongs here: that likelihood and that prior.  Does not belong here: integrals o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 import numpy as np
 
 from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.limits import quiet
-from estimators.private.finite_output import FiniteOutput
 from estimators.private.noise import quantised_integers
-from estimators.private.noise_laws import LAWS, NoiseLaw, NormalNoise, StaircaseNoise
+from estimators.private.noise_laws import LAWS, NoiseLaw, additive, finite_output, steps_of
 from estimators.private.reports import MeanReport
 
-__all__ = ["MeanClients", "TruncatedNormals", "additive", "clipped_moments", "new_estimates"]
+__all__ = ["MeanClients", "TruncatedNormals", "clipped_moments", "new_estimates"]
 
 WITHOUT_NOISE = ("finite-output", "two-point")
 MOST_KNOTS = 64  # levels of a rounded mean that are summed over; more are a continuum
@@ -127,27 +125,6 @@ def share_inside(below: Floats, above: Floats, sd: float) -> Floats:
     from scipy.special import ndtr
 
     return np.maximum(ndtr(above / sd) - ndtr(-below / sd), 1e-6)
-
-
-def steps_of(reports: Sequence[MeanReport]) -> tuple[Floats, Floats]:
-    """Return the distance of the levels to which rows or means were rounded, and that of whole numbers in the reports."""
-    rounding = np.array([r.rounding_variance for r in reports])
-    local = np.array([r.guarantee.adjacency == "client" for r in reports])
-    n = np.array([r.n for r in reports], float)
-    return 2 * np.sqrt(rounding * np.where(local, 1.0, n)), 2 * np.sqrt(rounding / np.where(local, 1.0, n))
-
-
-def additive(mechanism: str, reports: Sequence[MeanReport]) -> NoiseLaw:
-    """Return the law of the noise of reports of one mechanism, normal if it is none that is known."""
-    variance = np.array([r.noise_variance for r in reports])
-    unit = steps_of(reports)[1]
-    eps = np.array([r.guarantee.eps for r in reports])
-    kind = LAWS.get(mechanism, NormalNoise)
-    if not issubclass(kind, StaircaseNoise):
-        return kind(variance, unit, eps)
-    width = np.array([r.bounds[1] - r.bounds[0] for r in reports])
-    rows = np.array([r.n if r.guarantee.adjacency == "row" else 1 for r in reports], float)
-    return StaircaseNoise(variance, unit, eps, width / rows)
 
 
 class Outputs:
@@ -290,12 +267,6 @@ def outputs(mechanism: str, reports: Sequence[MeanReport], sd: float, step: floa
         return Outputs(knots, (np.abs(away) < step / 2).astype(float), sd, release)
     log = noise.log_density(np.arange(values.size), away, np.zeros_like(away))
     return Outputs(knots, np.exp(log - log.max(axis=1, keepdims=True)), sd, release)
-
-
-@lru_cache(maxsize=64)
-def finite_output(bounds: tuple[float, float], eps: float, number: int | None) -> FiniteOutput:
-    """Return the mechanism of clients who report a mean."""
-    return FiniteOutput(bounds=bounds, eps=eps, outputs=number)
 
 
 def new_estimates(reports: Sequence[MeanReport], sigma2: float, truth: Floats, generator: np.random.Generator) -> Floats:

@@ -1,17 +1,19 @@
-"""Laws of added noise, by the name of the mechanism: densities, alone and with a normal error, and new draws.
+"""Laws of noise, by the name of the mechanism: what a report says of the number behind it, and new draws.
 
-A law holds arrays, one entry per report.  Noise on whole numbers whose distance is known is taken as
-spread evenly between them, with its variance: their number is thousands, and where it is few, ``mean_posterior`` sums.
+Of means: densities of what is added, alone and with a normal error.  A law holds arrays, one entry per report.  Noise on
+whole numbers whose distance is known is taken as spread evenly between them, with its variance: their number is thousands,
+and where it is few, ``mean_posterior`` sums.  Of numbers of ones: P(report | k ones), exact for every k.
 
-Belongs here: laws of noise that is added, for posteriors (``mean_posterior``).  Does not belong here: mechanisms that add
-nothing (``finite_output``), the noise that clients add (``noise``), laws of noisy counts (``rate_laws``), how far noise
-goes at the most (``agreement``).
+Belongs here: laws of reports given the number that was noised, for posteriors (``mean_posterior``, ``rate_posterior``).
+Does not belong here: the noise that clients add (``noise``, ``staircase``, ``finite_output``), how far noise goes at the
+most (``agreement``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -19,15 +21,35 @@ from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.inversion import root
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import nonnegative
+from estimators.private.exact_noise import discrete_gaussian
+from estimators.private.finite_output import FiniteOutput
 from estimators.private.mechanisms import worst_variances
 from estimators.private.staircase import Staircase
 
-__all__ = ["LAWS", "LaplaceNoise", "NoiseLaw", "NormalNoise", "StaircaseNoise", "laplace_beyond"]
+if TYPE_CHECKING:
+    from estimators.private.reports import MeanReport, RateReport
+
+__all__ = [
+    "LAWS",
+    "LaplaceNoise",
+    "NoiseLaw",
+    "NormalNoise",
+    "StaircaseNoise",
+    "additive",
+    "finite_output",
+    "laplace_beyond",
+    "laplace_fall",
+    "log_likelihood",
+    "noisy_value",
+    "steps_of",
+    "trials_of",
+]
 
 JUMPS = 24  # lengths that resolve a staircase, in one of its blocks
 KINK = 12  # and the kink of Laplace noise, in its scale
 LEAST = 1e-6  # of a scale, below which a normal error is none
 SMOOTH = 2.0  # blocks of a staircase below a normal deviation that leaves nothing of its steps
+EXACT_ANSWERS = 512  # trials up to which the law of randomised answers is summed; beyond, it is taken as normal
 
 
 class NoiseLaw(Protocol):
@@ -105,6 +127,15 @@ def laplace_beyond(distance: Floats, normal: Floats, scale: Floats) -> Floats:
     return np.clip(np.where(b == 0, plain, np.where(s > 1e-6 * b, both, laplace)), 0.0, 1.0)
 
 
+def laplace_fall(variance: Floats | float, unit: Floats | float = 1.0) -> Floats:
+    """Return the fall of the log probability per step of Laplace noise of a variance on numbers `unit` apart.
+
+    >>> round(float(laplace_fall(1 / (2 * np.sinh(0.5) ** 2))), 12)
+    1.0
+    """
+    return 2 * np.arcsinh(unit / np.sqrt(2 * variance))
+
+
 class LaplaceNoise:
     """Laplace noise, on whole numbers `unit` apart or continuous (0).
 
@@ -116,10 +147,9 @@ class LaplaceNoise:
     def __init__(self, variance: Floats, unit: Floats, eps: Floats) -> None:
         self.normal = np.zeros(variance.size)
         with quiet():
-            steps = unit / np.sqrt(2 * variance)
-            fine = steps < 1e-8
+            fine = unit / np.sqrt(2 * variance) < 1e-8
             self.unit = np.where(fine, 0.0, unit)
-            self.scale = np.where(fine, np.sqrt(variance / 2), unit / (2 * np.arcsinh(np.where(fine, 1.0, steps))))
+            self.scale = np.where(fine, np.sqrt(variance / 2), unit / laplace_fall(variance, unit))
         self.feature, self.slope = self.scale / KINK, 1 / self.scale
 
     def log_density(self, rows: Ints, away: Floats, variance: Floats) -> Floats:
@@ -190,11 +220,14 @@ class StaircaseNoise:
             for value in (lambda law: law.used, lambda law: law.inner / self.LEVELS, lambda law: law.step)
         )
         self.feature, self.slope = width / JUMPS, 2 * self.used / width
-        self.smooth = LaplaceNoise(variance, np.zeros(variance.size), eps)
+        # Behind a wide normal error: Laplace noise that falls as the blocks do, so that the tails are right; the normal
+        # error makes up for the rest of the variance.
+        self.variance, same = variance, 2 * (width / self.used) ** 2
+        self.smooth, self.rest = LaplaceNoise(same, np.zeros(variance.size), eps), variance - same
 
     def resized(self, row: int, width: Floats) -> StaircaseNoise:
         """Return the noise of one report for other largest changes."""
-        ratio, same = 2 * (self.smooth.scale[row] / self.width[row]) ** 2, np.ones(width.size)
+        ratio, same = self.variance[row] / self.width[row] ** 2, np.ones(width.size)
         return StaircaseNoise(ratio * width**2, 0 * width, self.used[row] * same, width)
 
     def pieces(self, rows: Ints, away: Floats, variance: Floats) -> tuple[Floats, list[tuple[Floats, Floats, Floats]]]:
@@ -203,7 +236,8 @@ class StaircaseNoise:
         step = np.log(column(self.step, rows))
         sd = np.maximum(np.sqrt(variance), 1e-7 * D) + np.zeros_like(away)
         top = np.log(-np.expm1(-used) / (2 * D * (g + np.exp(step) * (1 - g))))
-        blocks = int(np.ceil(8 * min(float((sd / D).max()), SMOOTH))) + 1
+        wide = np.minimum(sd / D, SMOOTH)
+        blocks = int(np.ceil((8 * wide + used * wide**2).max())) + 1  # far out, what is likeliest lies nearer to the middle
         first, found = np.floor(away / D), []
         for j in range(-blocks, blocks + 1):
             k = first + j
@@ -227,7 +261,10 @@ class StaircaseNoise:
         with quiet():
             found = highest + np.log(total)
         plain = sd > SMOOTH * column(self.width, rows)
-        return np.where(plain, self.smooth.log_density(rows, away, variance), found) if plain.any() else found
+        if plain.any():
+            wide = np.maximum(variance + column(self.rest, rows), 0.0)
+            found = np.where(plain, self.smooth.log_density(rows, away, wide), found)
+        return found
 
     def beyond(self, rows: Ints, away: Floats, variance: Floats) -> Floats:
         """Return the chance that noise plus an independent normal error of some variance is farther than `away` on a side.
@@ -247,9 +284,9 @@ class StaircaseNoise:
         for log, low, high in pieces:
             total = total + np.exp(log) * sd * (below((high - away) / sd) - below((low - away) / sd))
         plain = sd > SMOOTH * D
-        if plain.any():  # Laplace noise that falls as the blocks do; the normal error makes up for the rest of the variance
-            more = 2 * (column(self.smooth.scale, rows) ** 2 - (D / used) ** 2)
-            smooth = laplace_beyond(away, np.sqrt(np.maximum(sd**2 + more, 0.0)), D / used) / 2
+        if plain.any():
+            wide = np.sqrt(np.maximum(sd**2 + column(self.rest, rows), 0.0))
+            smooth = laplace_beyond(away, wide, column(self.smooth.scale, rows)) / 2
             total = np.where(plain, smooth, total)
         return total
 
@@ -269,3 +306,123 @@ LAWS: dict[str, type[NormalNoise] | type[LaplaceNoise] | type[StaircaseNoise]] =
     "discrete-gaussian": NormalNoise,
     "none": NormalNoise,
 }
+
+
+def steps_of(reports: Sequence[MeanReport]) -> tuple[Floats, Floats]:
+    """Return the distance of the levels to which rows or means were rounded, and that of whole numbers in the reports."""
+    rounding = np.array([r.rounding_variance for r in reports])
+    local = np.array([r.guarantee.adjacency == "client" for r in reports])
+    n = np.array([r.n for r in reports], float)
+    return 2 * np.sqrt(rounding * np.where(local, 1.0, n)), 2 * np.sqrt(rounding / np.where(local, 1.0, n))
+
+
+def additive(mechanism: str, reports: Sequence[MeanReport]) -> NoiseLaw:
+    """Return the law of the noise of reports of one mechanism, normal if it is none that is known."""
+    variance = np.array([r.noise_variance for r in reports])
+    unit = steps_of(reports)[1]
+    eps = np.array([r.guarantee.eps for r in reports])
+    kind = LAWS.get(mechanism, NormalNoise)
+    if not issubclass(kind, StaircaseNoise):
+        return kind(variance, unit, eps)
+    width = np.array([r.bounds[1] - r.bounds[0] for r in reports])
+    rows = np.array([r.n if r.guarantee.adjacency == "row" else 1 for r in reports], float)
+    return StaircaseNoise(variance, unit, eps, width / rows)
+
+
+@lru_cache(maxsize=64)
+def finite_output(bounds: tuple[float, float], eps: float, number: int | None = None) -> FiniteOutput:
+    """Return the mechanism of clients who report a number between bounds; a rate lies between 0 and 1."""
+    return FiniteOutput(bounds=bounds, eps=eps, outputs=number)
+
+
+# --- numbers of ones ---------------------------------------------------------------------------------------------------
+
+
+def trials_of(report: RateReport) -> int:
+    """Number of trials whose ones the report is about: for "pairs" two, as both of two are ones with probability p^2."""
+    return 2 if report.statistic == "pairs" else int(report.trials)
+
+
+def wrong_probability(trials: int, noise_variance: float) -> float:
+    """Probability w of a wrong answer, from the noise variance trials w (1 - w) / (1 - 2 w)^2."""
+    return (1 - 1 / np.sqrt(1 + 4 * noise_variance / trials)) / 2
+
+
+def log_likelihood(report: RateReport) -> Floats:
+    """Return log P(report | k ones), up to a constant, for k = 0..trials.
+
+    Discrete Laplace, staircase, discrete and continuous Gaussian noise; finite outputs, randomised answers ("answers",
+    "two-point"); other mechanisms are taken as normal.  A report without noise tells k.
+
+    >>> from estimators.private import RateClient
+    >>> report = RateClient(eps=1.0).report([1, 0], np.random.default_rng(3))
+    >>> report.value, (log_likelihood(report) - log_likelihood(report).max()).round(6).tolist()
+    (1.0, [-1.0, 0.0, -1.0])
+    """
+    n, variance = trials_of(report), report.noise_variance
+    k = np.arange(n + 1)
+    if report.statistic == "pairs":
+        k, counted = (k == 2).astype(int), 1
+    else:
+        counted = n
+    away = np.asarray(report.value - k, float)
+    if variance == 0:
+        with quiet():
+            return np.log((away == 0).astype(float))
+    mechanism = report.guarantee.mechanism
+    if mechanism == "discrete-laplace":
+        return -np.abs(away) * laplace_fall(variance)
+    if mechanism == "staircase":
+        return staircase(report.guarantee.adjacency, n, report.guarantee.eps).log_likelihood(report.value, k)
+    if mechanism == "finite-output":
+        return finite_output((0.0, 1.0), report.guarantee.eps).log_likelihood(report.value / n, k / n)
+    if mechanism in ("answers", "two-point") and counted <= EXACT_ANSWERS:
+        wrong = wrong_probability(counted, variance)
+        said = int(np.clip(np.rint(report.value * (1 - 2 * wrong) + counted * wrong), 0, counted))
+        with quiet():
+            return np.log(answer_law(counted, float(wrong))[said])[k]
+    return -(away**2) / (2 * variance)  # the variance of discrete Gaussian noise is its sigma2 to seven digits
+
+
+@lru_cache(maxsize=64)
+def staircase(adjacency: str, trials: int, eps: float) -> Staircase:
+    """Return the noise on a number of ones, of which one row may change one, or a client all."""
+    return Staircase(sensitivity=1 if adjacency == "row" else trials, eps=eps)
+
+
+@lru_cache(maxsize=64)
+def answer_law(n: int, wrong: float) -> Floats:
+    """Return P(s answers of one | k true ones) of n randomised answers as an array (s, k)."""
+    from scipy.stats import binom
+
+    right = binom.pmf(np.arange(n + 1), np.arange(n + 1)[:, None], 1 - wrong)
+    mistaken = binom.pmf(np.arange(n + 1), np.arange(n + 1)[:, None], wrong)
+    return np.array([np.convolve(right[k, : k + 1], mistaken[n - k, : n - k + 1]) for k in range(n + 1)]).T
+
+
+def noisy_value(report: RateReport, rate: float, generator: np.random.Generator) -> float:
+    """Return the value of a new report of the same design by a client of that rate."""
+    hits, variance = int(generator.binomial(trials_of(report), rate)), report.noise_variance
+    counted = 1 if report.statistic == "pairs" else report.trials
+    hits = hits // 2 if report.statistic == "pairs" else hits
+    mechanism = report.guarantee.mechanism
+    if variance == 0:
+        return float(hits)
+    if mechanism == "discrete-laplace":
+        stop = -np.expm1(-laplace_fall(variance))
+        return float(hits + generator.geometric(stop) - generator.geometric(stop))
+    if mechanism == "discrete-gaussian":
+        return float(hits + discrete_gaussian(round(variance), generator))
+    if mechanism == "staircase":
+        return float(
+            hits + staircase(report.guarantee.adjacency, report.trials, report.guarantee.eps).noise(1, generator)[0]
+        )
+    if mechanism == "finite-output":
+        return report.trials * float(
+            finite_output((0.0, 1.0), report.guarantee.eps).release(hits / report.trials, generator)
+        )
+    if mechanism in ("answers", "two-point"):
+        wrong = wrong_probability(counted, variance)
+        said = generator.binomial(hits, 1 - wrong) + generator.binomial(counted - hits, wrong)
+        return float((said - counted * wrong) / (1 - 2 * wrong))
+    return float(hits + np.sqrt(variance) * generator.standard_normal())

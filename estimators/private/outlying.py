@@ -30,8 +30,7 @@ from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.validation import instance, nonnegative, probability, single
 from estimators.private.agreement import Heard, Rejection
 from estimators.private.finite_output import FiniteOutput
-from estimators.private.mean_posterior import additive
-from estimators.private.noise_laws import StaircaseNoise, laplace_beyond
+from estimators.private.noise_laws import StaircaseNoise, additive, laplace_beyond
 from estimators.private.reports import MeanReport
 from estimators.private.server import report_variance
 
@@ -157,7 +156,7 @@ class Noise:
         """Variance of each report's noise."""
         found = 2 * self.scale**2
         if self.law is not None:
-            found[self.stairs] = 2 * self.law.smooth.scale**2
+            found[self.stairs] = self.law.variance
         return found
 
 
@@ -256,7 +255,7 @@ def pull(liars: int, normal2: Floats, noise: Noise, levels: Floats, most: Floats
         part, normal = grid[:, None] + 0 * levels, np.sqrt(1 - grid)[:, None] + 0 * levels
         unit = Noise(np.sqrt(part / 2).ravel(), np.empty(0, int), None)
         if example is not None and law is not None:
-            width = law.width[example] * np.sqrt(part.ravel() / (2 * law.smooth.scale[example] ** 2))
+            width = law.width[example] * np.sqrt(part.ravel() / law.variance[example])
             unit = Noise(np.zeros(part.size), np.arange(part.size), law.resized(example, width))
         low, high = np.zeros(part.shape), np.full(part.shape, 60.0)
         for _ in range(STEPS):

@@ -42,6 +42,7 @@ NEGLIGIBLE = 1e-9  # weight of a node over the largest
 LATTICE = 400, 200  # spreads and centres that quantiles of the two are read from
 LEARNERS = 1500  # clients that locate the ranges
 BLOCK = 512  # clients at a time
+DEEP = 800.0  # in the log of a distance, below which no number is
 TINY = 1e-290
 PASSES = 60
 
@@ -207,6 +208,13 @@ class Hyperposterior(NamedTuple):
         return Nodes(centre.ravel(), np.repeat(self.ranges.unit * np.sinh(at), v.size), (weight / weight.sum()).ravel())
 
 
+class Part(NamedTuple):
+    """Of some clients the probabilities at their places, and of those at the first and the last what lies beyond them."""
+
+    at: Floats
+    beyond: Floats
+
+
 class Fitted(NamedTuple):
     """Nodes, the log density of all reports averaged over centres and spreads, the laws of the truths, that of the two."""
 
@@ -297,8 +305,9 @@ class Table:
         """Return each client's law, averaged over the nodes as its own report among all would have them."""
         parts = []
         for block, prior in self.densities(nodes):
-            marginal = np.maximum(block.likelihood @ prior, TINY)
-            parts.append(block.likelihood * ((nodes.weight / marginal) @ prior.T))
+            share = nodes.weight / np.maximum(block.likelihood @ prior, TINY)
+            beyond = block.likelihood[:, [0, -1]] * (share @ (ends(self.family, block.window, nodes)[1] * prior[[0, -1]]).T)
+            parts.append(Part(block.likelihood * (share @ prior.T), beyond))
         return GridLaws(self, parts, nodes, whose)
 
 
@@ -336,6 +345,16 @@ def density(family: Family, window: Window, nodes: Nodes) -> Floats:
     return found
 
 
+def ends(family: Family, window: Window, nodes: Nodes) -> tuple[Floats, Floats]:
+    """Return with which powers of the distance priors grow at either end, and how much of what is at a place is beyond.
+
+    Arrays (2, nodes), for the first place and the last one.  Where the grid goes on it is half, a trapezoid's other one.
+    """
+    powers = np.array(family.ends(nodes.centre, nodes.spread))
+    reached = np.array([[window.start == 0], [window.stop == window.places.size]])
+    return powers, np.where(reached, 1 / (1 + powers / 2), 0.5)
+
+
 def put(family: Family, window: Window, centre: float, spread: float, found: Floats) -> None:
     """Add a narrow prior to the places: points that stand for it, each by its cubic interpolation."""
     places, start, stop = window
@@ -362,15 +381,20 @@ class GridLaws:
     """One law per client on the places of its report's block; clients with the same report share theirs.
 
     Distribution functions are cubic between places, with the densities there as slopes, cut where they would not rise.
+    Beyond the first place and the last one likelihoods are as they are there, and each node's prior is a power of the
+    distance from the end: rates of priors with most of their mass at the ends may be 1e-100.
     """
 
-    def __init__(self, table: Table, parts: list[Floats], nodes: Nodes, whose: Ints) -> None:
+    def __init__(self, table: Table, parts: list[Part], nodes: Nodes, whose: Ints) -> None:
         self.table, self.nodes, self.parts, self.whose = table, nodes, parts, whose
         self.size = sum(block.rows.size for block in table.blocks)
         self.means, self.sds = np.empty(self.size), np.empty(self.size)
-        for block, part in zip(table.blocks, parts, strict=True):
+        for block, (part, beyond) in zip(table.blocks, parts, strict=True):
             np.maximum(part, 0.0, out=part)
-            part /= part.sum(axis=1, keepdims=True)
+            np.clip(beyond, 0.0, part[:, [0, -1]], out=beyond)
+            total = part.sum(axis=1, keepdims=True)
+            part /= total
+            beyond /= total
             values = table.family.value(*self.distances(block.window))
             middle = values[values.size // 2]
             mean = part @ (values - middle)
@@ -391,21 +415,41 @@ class GridLaws:
         """Standard deviation of each client's law."""
         return self.sds[self.whose]
 
+    def outside(self, block: Block, rows: Ints, end: int) -> tuple[Floats, Floats]:
+        """Return each node's share of the mass beyond the first place (end 0) or the last (1), and the powers it grows by.
+
+        Arrays (rows, nodes) and (nodes,); nodes that hold next to nothing there are left out.
+        """
+        prior = density(self.table.family, block.window, self.nodes)
+        powers, beyond = ends(self.table.family, block.window, self.nodes)
+        share = self.nodes.weight * prior[-end] * beyond[end] / np.maximum(block.likelihood[rows] @ prior, TINY)
+        share = np.maximum(share, 0.0)
+        share /= np.maximum(share.sum(axis=1, keepdims=True), TINY)
+        kept = share.max(axis=0) > NEGLIGIBLE**2
+        return share[:, kept], powers[end, kept]
+
     def cdf(self, t: float) -> Floats:
         """P(truth <= t) of each client."""
         t, family = single(finite, "t", t), self.table.family
         low, high = (float(family.value(np.array(a), np.array(b))) for a, b in ((0.0, self.width), (self.width, 0.0)))
         if t <= low or t >= high:
             return np.full(self.whose.size, float(t >= high))
-        found = np.empty(self.size)
+        found, away = np.empty(self.size), family.below(t)
         for block, part in zip(self.table.blocks, self.parts, strict=True):
             below, slopes = distribution(part)
-            u = float(block.window.places.position(np.array([family.below(t)]))[0]) - block.window.start
-            if u < 0 or u > part.shape[1] - 1:
+            places, start, stop = block.window
+            u = float(places.position(np.array([away]))[0]) - start
+            if u < 0 or u > stop - start - 1:
                 found[block.rows] = float(u > 0)
                 continue
-            first = min(int(u), part.shape[1] - 2)
+            first = min(int(u), stop - start - 2)
             found[block.rows] = hermite(u - first, *(x[:, first + j] for x in (below, slopes) for j in (0, 1)))
+            for end, distance in enumerate((away, self.width - away)):
+                reach = places.at(np.array([0, places.size - 1]))[end][-end]
+                if distance < reach and (start == 0, stop == places.size)[end]:
+                    share, powers = self.outside(block, np.arange(block.rows.size), end)
+                    beyond = share @ np.exp(powers * np.log(max(distance, TINY) / reach))
+                    found[block.rows] = 1 - (1 - below[:, -1]) * beyond if end else below[:, 0] * beyond
         return found[self.whose]
 
     @property
@@ -414,22 +458,22 @@ class GridLaws:
         return self.table.family.high - self.table.family.low
 
     def quantile(self, q: float) -> Floats:
-        """Quantile of each client's law: an end, if it is nearer to that than the places go.
-
-        Rates of priors with most of their mass at the ends may be 1e-100, far below the first place.
-        """
+        """Quantile of each client's law; an end where no number is between it and the quantile."""
         q = single(probability, "q", q)
         family = self.table.family
-        ends = [float(family.value(np.array(below), np.array(self.width - below))) for below in (0.0, self.width)]
         if q in (0.0, 1.0):
-            return np.full(self.whose.size, ends[int(q)])
+            return np.full(self.whose.size, float(family.value(np.array(q * self.width), np.array((1 - q) * self.width))))
         found = np.empty(self.size)
         for block, part in zip(self.table.blocks, self.parts, strict=True):
             (places, start, stop), (below, slopes) = block.window, distribution(part)
-            u = inverse(below, slopes, np.full(len(part), q), np.arange(len(part)))
-            inside = family.value(*places.at(start + u)[:2])
-            lowest, highest = (start == 0) & (q <= below[:, 0]), (stop == places.size) & (q > below[:, -1])
-            found[block.rows] = np.where(lowest, ends[0], np.where(highest, ends[1], inside))
+            u = inverse(below, slopes, np.full(block.rows.size, q), np.arange(block.rows.size))
+            distances = places.at(start + u)[:2]
+            mass = below[:, 0], 1 - below[:, -1]
+            for end, (level, reached) in enumerate(((q, start == 0), (1 - q, stop == places.size))):
+                rows = np.flatnonzero((level < mass[end]) & reached)
+                if rows.size:
+                    distances[end][rows] *= np.exp(power_root(*self.outside(block, rows, end), level / mass[end][rows]))
+            found[block.rows] = family.value(*distances)
         return found[self.whose]
 
     def draw(self, generator: np.random.Generator, size: int) -> Floats:
@@ -438,33 +482,53 @@ class GridLaws:
         nodes = generator.choice(self.nodes.weight.size, size, p=self.nodes.weight / self.nodes.weight.sum())
         uniform = generator.random(found.shape)
         order = np.argsort(self.whose, kind="stable")
-        ends = np.searchsorted(self.whose[order], np.arange(self.size + 1))
+        starts = np.searchsorted(self.whose[order], np.arange(self.size + 1))
         for block, prior in self.table.densities(self.nodes):
-            clients = np.concatenate([order[ends[row] : ends[row + 1]] for row in block.rows])
-            local = np.repeat(np.arange(block.rows.size), np.diff(ends)[block.rows])
+            clients = np.concatenate([order[starts[row] : starts[row + 1]] for row in block.rows])
+            local = np.repeat(np.arange(block.rows.size), np.diff(starts)[block.rows])
+            places, start, stop = block.window
+            powers, beyond = ends(self.table.family, block.window, self.nodes)
             for node in np.unique(nodes):
                 part = np.maximum(block.likelihood * prior[:, node], 0.0)
                 part /= np.maximum(part.sum(axis=1, keepdims=True), TINY)
-                below, slopes = distribution(part)
+                below, slopes = distribution(Part(part, part[:, [0, -1]] * beyond[:, node]))
+                mass = below[local, 0], 1 - below[local, -1]
                 for one in np.flatnonzero(nodes == node):
-                    u = inverse(below, slopes, uniform[one, clients], local)
-                    distances = block.window.places.at(block.window.start + u)[:2]
+                    q = uniform[one, clients]
+                    distances = places.at(start + inverse(below, slopes, q, local))[:2]
+                    for end, (level, reached) in enumerate(((q, start == 0), (1 - q, stop == places.size))):
+                        out = (level < mass[end]) & reached
+                        distances[end][out] *= (level[out] / mass[end][out]) ** (1 / powers[end, node])
                     found[one, clients] = self.table.family.value(*distances)
         return found
 
 
-def distribution(part: Floats) -> tuple[Floats, Floats]:
+def power_root(share: Floats, powers: Floats, level: Floats) -> Floats:
+    """Return the logs x <= 0 at which the sums over nodes of share exp(power x) are the levels, array (rows,).
+
+    >>> power_root(np.array([[0.5, 0.5]]), np.array([1.0, 2.0]), np.array([0.375])).round(9).tolist()  # log of a half
+    [-0.693147181]
+    """
+    low, high = np.full(level.size, -DEEP), np.zeros(level.size)
+    for _ in range(60):
+        middle = (low + high) / 2
+        enough = (share * np.exp(powers * middle[:, None])).sum(axis=1) >= level
+        low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+    return high
+
+
+def distribution(part: Part) -> tuple[Floats, Floats]:
     """Return the distribution functions at the places and their slopes per place, arrays (clients, places).
 
-    Between two places the integral of the cubic through four, whose error is of fifth order.  What is below the first place
-    counts there, and what is above the last one beyond it.
+    Between two places the integral of the cubic through four, whose error is of fifth order.
     """
-    inner = np.concatenate((part[:, 1:2], part[:, 1:-1], part[:, -2:-1]), axis=1)  # at the ends `part` is all that is beyond
+    inner = part.at.copy()
+    inner[:, [0, -1]] = 2 * (part.at[:, [0, -1]] - part.beyond)  # half a trapezoid stands there beside what is beyond
     wide = np.concatenate((inner[:, :1], inner, inner[:, -1:]), axis=1)
     cells = np.maximum((13 * (inner[:, :-1] + inner[:, 1:]) - wide[:, :-3] - wide[:, 3:]) / 24, 0.0)
-    below = np.concatenate((part[:, :1], cells), axis=1)
+    below = np.concatenate((part.beyond[:, :1], cells), axis=1)
     np.cumsum(below, axis=1, out=below)
-    total = below[:, -1:] + part[:, -1:]
+    total = below[:, -1:] + part.beyond[:, 1:]
     slopes = inner / total
     cells /= total
     most = np.concatenate((cells[:, :1], np.minimum(cells[:, :-1], cells[:, 1:]), cells[:, -1:]), axis=1)

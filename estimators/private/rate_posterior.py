@@ -1,11 +1,14 @@
-"""Exact posteriors of rates: what a report says of its client's rate, and Beta priors of unknown mean and spread.
+"""Exact posteriors of rates: what a report says of its client's rate, for unknown Beta priors and for a given one.
 
 A report is a number of ones k of n trials behind noise: the likelihood of a rate p is the sum over all k of P(report | k)
-times the binomial P(k | p).  Rates are Beta; the prior's mean is uniform on (0, 1), and so is the spread
-(alpha + beta + 1)^(-1/2), the standard deviation as a share of the largest one for that mean.
+times the binomial P(k | p).  Rates are Beta.  Of an unknown prior the mean is uniform on (0, 1), and so is the spread
+(alpha + beta + 1)^(-1/2), the standard deviation as a share of the largest one for that mean; places are angles
+2 arcsin(sqrt(p)), in which a share of n ones has a standard error of about n^(-1/2) wherever it is.  Given a prior the
+posterior is the mixture over k of Beta(alpha + k, beta + n - k) with weights in proportion to P(k) P(report | k), P(k) the
+beta-binomial law of the prior: it stays inside (0, 1) wherever the noise moves the report.
 
-Belongs here: that likelihood and that prior, in the angle 2 arcsin(sqrt(p)), in which a share of n ones has a standard error
-of about n^(-1/2) wherever it is.  Does not belong here: integrals over them (``posterior``), P(report | k) (``rate_laws``).
+Belongs here: that likelihood, that prior, and mixtures of Beta laws.  Does not belong here: integrals over places
+(``posterior``), P(report | k) (``noise_laws``), the fit (``rates``).
 """
 
 from __future__ import annotations
@@ -14,16 +17,32 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from estimators.numerics.arrays import Floats, Ints
+from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.limits import quiet
-from estimators.private.rate_laws import laplace_rate, log_likelihood, trials_of
+from estimators.numerics.validation import finite, probability, single
+from estimators.private.noise_laws import laplace_fall, log_likelihood, trials_of
 from estimators.private.reports import RateReport
 
-__all__ = ["Betas", "RateClients"]
+__all__ = ["BetaMixtures", "Betas", "RateClients", "check", "rate_posteriors"]
 
 BAND = 30.0  # in log probability, below the largest, where numbers of ones are left out
 MANY = 16  # clients of one n whose likelihoods are worth a table of their own
 KINK = 12.0  # lengths in the scale of Laplace noise
+NEGLIGIBLE = 40.0  # in log weight of a mixture's part, below the largest
+PARTS = 512  # of a mixture; neighbouring counts beyond that are merged, which moves the law by less than 1 / PARTS
+MOST_TRIALS = 10_000_000  # a report may say any number, and memory goes with it
+BLOCK = 1 << 22  # entries that are kept for later clients
+STEPS = 200  # of the search for quantiles, which takes about ten
+
+
+def check(report: RateReport) -> None:
+    """Raise ValueError for more than `MOST_TRIALS`, and for a report without noise whose value is no number of ones."""
+    if report.trials > MOST_TRIALS:
+        raise ValueError(f"trials must be at most {MOST_TRIALS}, over which the posterior is summed, got {report.trials}")
+    if report.noise_variance == 0 and not (0 <= report.value <= report.trials and report.value == round(report.value)):
+        raise ValueError(
+            f"value must be a whole number in 0..{report.trials} in a report without noise, got {report.value:g}"
+        )
 
 
 class Betas:
@@ -99,7 +118,7 @@ class RateClients:
         average = float(np.clip(np.average(share, weights=count / (1 / self.n + noise)), 0.02, 0.98))
         self.spread = np.sqrt(1 / self.n + noise / (average * (1 - average)))
         laplace = np.array([r.guarantee.mechanism == "discrete-laplace" and r.noise_variance > 0 for r in reports])
-        scale = np.array([1 / laplace_rate(r.noise_variance) if k else 0.0 for k, r in zip(laplace, reports, strict=True)])
+        scale = np.array([1 / laplace_fall(r.noise_variance) if k else 0.0 for k, r in zip(laplace, reports, strict=True)])
         normal = np.array([r.guarantee.mechanism.endswith("gaussian") for r in reports])
         self.error = np.where(normal, np.sqrt(1 / self.n + 4 * noise), binomial)
         with quiet():
@@ -132,3 +151,146 @@ class RateClients:
             with quiet():
                 found[mine] = np.log(weights @ np.exp(log - largest)) + largest
         return found + self.largest[rows][:, None]
+
+
+# --- given one prior ---------------------------------------------------------------------------------------------------
+
+
+def rate_posteriors(reports: Sequence[RateReport], alpha: float, beta: float) -> tuple[BetaMixtures, float]:
+    """Return the posteriors of the clients' rates, and the log probability of all reports, for a Beta(alpha, beta) prior.
+
+    Parameters
+    ----------
+    reports : list of RateReport; alpha, beta : numbers > 0.
+
+    Returns
+    -------
+    BetaMixtures, float
+        Equal reports are computed once.  The work grows with the different reports times their trials.
+    """
+    from scipy.special import betaln, gammaln
+
+    designs, inverse = {}, []
+    for r in reports:
+        key = (r.statistic, r.trials, r.guarantee.mechanism, r.noise_variance, r.value)
+        inverse.append(designs.setdefault(key, (len(designs), r))[0])
+    parts, total, known = [], np.empty(len(designs)), {}
+    for position, report in designs.values():
+        n = trials_of(report)
+        if n not in known:
+            if sum(map(len, known.values())) > BLOCK:
+                known.clear()
+            k = np.arange(n + 1.0)
+            ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+            known[n] = ways + betaln(alpha + k, beta + n - k) - betaln(alpha, beta)
+        log_weight = known[n] + log_likelihood(report)
+        largest = log_weight.max()
+        weight = np.exp(log_weight - largest)
+        total[position] = largest + np.log(weight.sum())
+        kept = np.flatnonzero(weight > np.exp(-NEGLIGIBLE))
+        parts.append((*merged(kept.astype(float), weight[kept] / weight.sum()), n))
+    sizes = [len(k) for k, _, _ in parts]
+    k, weights, n = (
+        np.concatenate([p[0] for p in parts]),
+        np.concatenate([p[1] for p in parts]),
+        np.repeat([p[2] for p in parts], sizes),
+    )
+    inverse = np.array(inverse)
+    return BetaMixtures(weights, alpha + k, beta + n - k, sizes, inverse), float(total[inverse].sum())
+
+
+def merged(k: Floats, weight: Floats) -> tuple[Floats, Floats]:
+    """Return counts and their weights, neighbours merged until there are at most `PARTS`."""
+    if len(k) <= PARTS:
+        return k, weight / weight.sum()
+    starts = np.arange(0, len(k), -(-len(k) // PARTS))
+    together = np.add.reduceat(weight, starts)
+    return np.add.reduceat(weight * k, starts) / together, together / together.sum()
+
+
+class BetaMixtures:
+    """One mixture of Beta laws per client; clients with the same report share theirs.
+
+    Parameters
+    ----------
+    weights, a, b : arrays of the parts of all different mixtures in a row; sizes : number of parts of each mixture.
+    inverse : array (clients,), which mixture is whose.
+
+    >>> law = BetaMixtures(np.array([0.5, 0.5]), np.array([1.0, 2.0]), np.array([2.0, 1.0]), [2], np.array([0]))
+    >>> law.mean().tolist(), law.cdf(0.25).tolist(), law.quantile(0.5).round(9).tolist()
+    ([0.5], [0.25], [0.5])
+    """
+
+    def __init__(self, weights: Floats, a: Floats, b: Floats, sizes: Sequence[int], inverse: Ints) -> None:
+        self.weights, self.a, self.b, self.sizes, self.inverse = weights, a, b, np.asarray(sizes), inverse
+
+    def sums(self, values: Floats, sizes: Ints) -> Floats:
+        """Return the sums of the values of each mixture's parts."""
+        return np.add.reduceat(values, np.cumsum(sizes) - sizes)
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """Return the means and the standard deviations of the different mixtures."""
+        size = self.a + self.b
+        means = self.a / size
+        mean = self.sums(self.weights * means, self.sizes)
+        spread = means * (self.b / size) / (size + 1) + (means - np.repeat(mean, self.sizes)) ** 2
+        return mean, np.sqrt(self.sums(self.weights * spread, self.sizes))
+
+    def mean(self) -> Floats:
+        """Mean of each client's law."""
+        return self.moments()[0][self.inverse]
+
+    def sd(self) -> Floats:
+        """Standard deviation of each client's law."""
+        return self.moments()[1][self.inverse]
+
+    def draw(self, generator: np.random.Generator, size: int) -> Floats:
+        """Return independent draws (size, clients)."""
+        ends = np.cumsum(self.sizes)
+        within = np.cumsum(self.weights)
+        before = np.concatenate(([0.0], within[ends - 1]))
+        low, high = before[self.inverse], before[self.inverse + 1]
+        part = np.searchsorted(within, low + (high - low) * generator.random((size, self.inverse.size)), side="right")
+        part = np.clip(part, (ends - self.sizes)[self.inverse], ends[self.inverse] - 1)
+        return generator.beta(self.a[part], self.b[part])
+
+    def cdf(self, t: ArrayLike) -> Floats:
+        """P(rate <= t) of each client."""
+        from scipy.special import betainc
+
+        t = min(max(single(finite, "t", t), 0.0), 1.0)
+        return self.sums(self.weights * betainc(self.a, self.b, t), self.sizes)[self.inverse]
+
+    def quantile(self, q: float) -> Floats:
+        """Quantile of each client's law: Newton's steps in the log odds, halving where they leave the bracket."""
+        from scipy.special import betainc, betaincinv, betaln, expit, logit
+
+        q = single(probability, "q", q)
+        mean, sd = self.moments()
+        size = mean * (1 - mean) / sd**2 - 1
+        found = betaincinv(mean * size, (1 - mean) * size, q)
+        if q in (0.0, 1.0):
+            return np.full(len(self.inverse), q)
+        with quiet():
+            x = np.clip(logit(found), -600.0, 600.0)
+        low, high = np.full(len(x), -700.0), np.full(len(x), 700.0)
+        waiting = np.flatnonzero(self.sizes > 1)
+        for _ in range(STEPS):
+            if not waiting.size:
+                break
+            mine = np.repeat(np.isin(np.arange(len(x)), waiting), self.sizes)
+            weights, a, b, sizes = self.weights[mine], self.a[mine], self.b[mine], self.sizes[waiting]
+            here = np.repeat(x[waiting], sizes)
+            p, rest = expit(here), expit(-here)
+            below = self.sums(weights * betainc(a, b, p), sizes)
+            slope = self.sums(weights * np.exp(a * np.log(p) + b * np.log(rest) - betaln(a, b)), sizes)
+            enough = below >= q
+            high[waiting[enough]], low[waiting[~enough]] = x[waiting[enough]], x[waiting[~enough]]
+            with quiet():
+                new = x[waiting] - (below - q) / slope
+            inside = (new > low[waiting]) & (new < high[waiting])
+            new = np.where(inside, new, (low[waiting] + high[waiting]) / 2)
+            moved = np.abs(new - x[waiting])
+            x[waiting] = new
+            waiting = waiting[moved > 1e-10 * np.maximum(1.0, np.abs(new))]
+        return np.where(self.sizes > 1, expit(x), found)[self.inverse]

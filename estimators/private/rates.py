@@ -1,8 +1,7 @@
 """What the server makes of reports about rates: noisy numbers of ones, or one random bit per client.
 
-Belongs here: moments of the prior from noisy counts, and the fitted model.  The exact likelihood and prior are in
-``rate_posterior``, a client's law given one prior in ``rate_laws``, what a client sends in ``client``; noise-free counts in
-``bernoulli``.
+Belongs here: moments of the prior from noisy counts, and the fitted model.  The exact likelihood, the prior and a client's
+law given one prior are in ``rate_posterior``, what a client sends in ``client``; noise-free counts in ``bernoulli``.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ import numpy as np
 from estimators.closed_forms.bernoulli import moments_from_reports
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import choice, count, finite, fraction, nonnegative, paired, probability, single
+from estimators.private.noise_laws import noisy_value
 from estimators.private.posterior import GridLaws, Hyperposterior, Nodes, distinct, fit, node_intervals
 from estimators.private.prior import BetaPrior, cut_mean
-from estimators.private.rate_laws import check, noisy_value, rate_posteriors
-from estimators.private.rate_posterior import Betas, RateClients
+from estimators.private.rate_posterior import Betas, RateClients, check, rate_posteriors
 from estimators.private.reports import RateReport
 from estimators.private.server import PrivateModel, guarantee_lines, read
 
 if TYPE_CHECKING:
-    from estimators.private.rate_laws import BetaMixtures
+    from estimators.private.rate_posterior import BetaMixtures
 
 __all__ = ["PrivateRates", "noisy_rate_moments"]
 

@@ -36,7 +36,7 @@ from estimators.numerics.arrays import Ints
 from estimators.numerics.validation import count, listing, paired, single
 from estimators.private.exact_noise import below, check_generator
 
-__all__ = ["MOST_BITS", "Party", "SecureSum", "Share", "lies_for_few", "lying_server", "secure_sum", "unmask"]
+__all__ = ["MOST_BITS", "Party", "RoundEnded", "SecureSum", "Share", "lies_for_few", "lying_server", "secure_sum", "unmask"]
 
 MOST_BITS = 62
 PRIME = int(
@@ -52,6 +52,10 @@ FIELD = (1 << 521) - 1
 """Prime above every secret, modulo which secrets are shared."""
 SECRET = 256  # bits of a secret
 NONCE = 2 * SECRET + 128  # of what hides the key in a signature, whose product with a digest has 512 bits
+
+
+class RoundEnded(ValueError):
+    """Parties reveal nothing more: too few of them are left, or what the server told them does not fit together."""
 
 
 class Signature(NamedTuple):
@@ -192,13 +196,13 @@ class Party:
         if self.public:
             raise ValueError("shares were handed out already; with masks for other parties the same values would be bare")
         if len(public) < self.threshold:
-            raise ValueError(f"the round ends: {len(public)} parties are fewer than the threshold {self.threshold}")
+            raise RoundEnded(f"the round ends: {len(public)} parties are fewer than the threshold {self.threshold}")
         if 2 * self.threshold <= len(signers):
             raise ValueError(f"threshold must be more than half of the {len(signers)} parties, got {self.threshold}")
         if not self.careless:
             for place, (number, signature) in public.items():
                 if place not in signers or not is_signed(key_text(place, number), signature, signers[place]):
-                    raise ValueError(f"the round ends: the key of party {place} is not signed by it")
+                    raise RoundEnded(f"the round ends: the key of party {place} is not signed by it")
         self.signers, self.public = dict(signers), {place: number for place, (number, _) in public.items()}
         key, mask = (polynomial(secret, self.threshold, self.generator) for secret in (self.key, self.own))
         return {place: Share(value(key, place), value(mask, place)) for place in public}
@@ -232,17 +236,17 @@ class Party:
         if self.asked:
             raise ValueError("shares were revealed already; a second story of who was heard would unmask somebody")
         if len(set(heard) & self.held.keys()) < self.threshold:
-            raise ValueError(f"the round ends: {len(heard)} parties heard are fewer than the threshold {self.threshold}")
+            raise RoundEnded(f"the round ends: {len(heard)} parties heard are fewer than the threshold {self.threshold}")
         if not self.careless:
             if self.told != frozenset(heard):
-                raise ValueError("the round ends: this is another list of who was heard than the one that was signed")
+                raise RoundEnded("the round ends: this is another list of who was heard than the one that was signed")
             text = list_text(heard, self.public)
             agree = sum(
                 place in self.signers and is_signed(text, each, self.signers[place])
                 for place, each in (signatures or {}).items()
             )
             if agree < self.threshold:
-                raise ValueError(
+                raise RoundEnded(
                     f"the round ends: {agree} parties have signed the list of who was heard, the threshold is "
                     f"{self.threshold}; the server may have told others another story"
                 )
@@ -273,11 +277,11 @@ def unmask(
 
     Raises
     ------
-    ValueError
-        Where fewer parties than the threshold were heard or have revealed; then the masks stay.
+    RoundEnded
+        A ValueError, where fewer parties than the threshold were heard or have revealed; then the masks stay.
     """
     if min(len(messages), len(revealed)) < threshold:
-        raise ValueError(
+        raise RoundEnded(
             f"the round ends: {len(messages)} parties were heard and {len(revealed)} revealed shares, the threshold is "
             f"{threshold}; nothing is unmasked"
         )
@@ -365,7 +369,7 @@ def secure_sum(
     parties, public, messages = first_rounds(values, gone, threshold=threshold, bits=bits, generator=generator)
     left = [place for place in messages if place - 1 not in later]
     if len(left) < threshold:
-        raise ValueError(f"the round ends: {len(left)} parties are left, the threshold is {threshold}; nothing is unmasked")
+        raise RoundEnded(f"the round ends: {len(left)} parties are left, the threshold is {threshold}; nothing is unmasked")
     signatures = {place: parties[place].sign(messages.keys()) for place in left}
     revealed = {place: parties[place].reveal(messages.keys(), signatures) for place in left}
     total = unmask(messages, public, revealed, threshold=threshold, bits=bits)
@@ -449,15 +453,15 @@ def lying_server(
 
     Raises
     ------
-    ValueError
-        Where parties see through it, or an argument is none.
+    RoundEnded
+        A ValueError, where parties see through it.
 
     >>> lying_server(np.arange(9)[:, None] ** 2, threshold=5, bits=16, careless=True).total.tolist()
     [1]
     >>> lying_server(np.arange(9)[:, None] ** 2, threshold=5, bits=16, careless=False)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
         ...
-    ValueError: the round ends: 2 parties have signed the list of who was heard, the threshold is 5; the server may have ...
+    estimators.private.secure_sum.RoundEnded: the round ends: 2 parties have signed the list of who was heard, ...
     """
     check_generator(generator)
     values, threshold, bits = checked_round(values, threshold, bits)

@@ -35,8 +35,8 @@ class LogisticClients(CoefficientModel):
     Model: P(Y_ij = 1) = 1/(1 + exp(-X_ij theta_i)), theta_i ~ N(mu, Sigma), but for `shared` coefficients, which are mu's.
     With groups of clients theta_i ~ N(mu + b_g, Sigma), b_g ~ N(0, Sigma_groups) for the clients of group g, as in
     ``LinearClients``.  The marginal likelihood has no closed form.  Where one or two coefficients vary it is computed by
-    adaptive quadrature (25 or 15 x 15 nodes per client, about each mode; with groups one may vary, with 15 nodes for each
-    client at each of 15 for its group), as good as exact unless a posterior is far from normal.  For more a lower bound is
+    adaptive quadrature (25 or 15 x 15 nodes per client, about each mode; with groups 15 or 9 x 9 nodes for each client at
+    each of 15 or 9 x 9 for its group), as good as exact unless a posterior is far from normal.  For more a lower bound is
     maximised, in which each client's posterior is replaced by the closest normal distribution (in Kullback-Leibler
     divergence from it to the posterior), with exact averages of the loss.  Either way a local optimum.  The bound costs:
     on 15 herds (lme4's cbpp) it finds the centre -2.0455 and the sd .8141 where quadrature finds -2.0465 and .8184; with
@@ -165,10 +165,10 @@ class LogisticClients(CoefficientModel):
         """Return the likelihood, or its bound, for so many coefficients that vary."""
         kind = choice("likelihood", self.likelihood, ("auto", "quadrature", "bound"))
         if nested is not None:
-            if varying > 1 or kind == "bound":
+            if varying > MOST or kind == "bound":
                 raise ValueError(
-                    "groups need likelihood='quadrature' and one coefficient that varies, an intercept for instance, got "
-                    f"{varying}; name the others in shared"
+                    f"groups need likelihood='quadrature' and {MOST} coefficients at most that vary, got {varying}; name "
+                    "the others in shared"
                 )
             return NestedQuadrature(rows, coordinates, mu, tol, nested)
         if kind == "quadrature" and varying > MOST:

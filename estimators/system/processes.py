@@ -11,15 +11,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from pathlib import Path
+from typing import TextIO
 
 __all__ = [
-    "ONE_THREAD", "Stopped", "Terminated", "end_with_parent", "finished", "program", "terminable", "worker_pool",
-    "workers_for",
+    "ONE_THREAD", "Stopped", "Terminated", "end_with_parent", "finished", "program", "program_threads", "terminable",
+    "worker_pool", "workers_for",
 ]  # fmt: skip
 
 # Workers share the cores already: with threads of its own in each, linear algebra waits for itself most of the time.
@@ -179,9 +180,64 @@ def finished(futures: Iterable[Future], stop: threading.Event | None = None) -> 
         yield from done
 
 
+class _Running:
+    """Programs that run, each by the end of the pipe that it watches; they can be ended at once, and then none begins."""
+
+    def __init__(self) -> None:
+        self.ends: set[TextIO] = set()
+        self.stopped = False
+        self.lock = threading.Lock()
+
+    def add(self, end: TextIO) -> None:
+        with self.lock:
+            if self.stopped:
+                raise Stopped
+            self.ends.add(end)
+
+    def remove(self, end: TextIO) -> None:
+        with self.lock:
+            self.ends.discard(end)
+
+    def stop(self) -> None:
+        with self.lock:
+            self.stopped = True
+            for end in self.ends:
+                end.close()
+
+
+_thread = threading.local()  # what its `program_threads` run
+
+
+@contextmanager
+def program_threads(jobs: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that start and await programs (see `program`), which an exception in the block, Ctrl-C too, ends at once.
+
+    Parameters
+    ----------
+    jobs : whole number >= 1 of threads.
+
+    >>> with program_threads(2) as pool:
+    ...     list(pool.map(abs, [-1, -2]))
+    [1, 2]
+    """
+    running = _Running()
+
+    def begin() -> None:
+        _thread.running = running
+
+    with ThreadPoolExecutor(jobs, initializer=begin) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            running.stop()
+            raise
+
+
 @contextmanager
 def program(command: Sequence[str], *, seconds: int, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """Start another program, which ends with the block or with this process, and so does all that it has started.
+    """Start another program, which ends with the block, its `program_threads` or this process, and so does all that it has
+    started.
 
     Its standard output and error are pipes of text, to be read with ``communicate``.  POSIX only.
 
@@ -191,16 +247,24 @@ def program(command: Sequence[str], *, seconds: int, folder: Path) -> Iterator[s
     seconds : whole number >= 1; after so much processor time the system ends it.
     folder : where it works.
 
+    Raises
+    ------
+    Stopped
+        If its `program_threads` have been told to end.
+
     >>> with program(["echo", "done"], seconds=1, folder=Path(".")) as process:
     ...     process.communicate(timeout=60)
     ('done\\n', '')
     """
+    running = getattr(_thread, "running", None) or _Running()
     watched, kept = os.pipe()
     with open(watched), os.fdopen(kept, "w") as end, subprocess.Popen(
         ["sh", "-c", WATCHED, str(seconds), *command], cwd=folder, stdin=watched, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as process:  # fmt: skip
         try:
+            running.add(end)
             yield process
         finally:
+            running.remove(end)
             end.close()

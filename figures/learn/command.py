@@ -212,12 +212,17 @@ def write(args, experiment, out, embedded):
 
 
 def picture(experiment, lines, name="results.png"):
-    """The plot as PNG, by its name; nothing if there is nothing to draw."""
+    """The plot as PNG, by its name, with what guarantees in it are worth; nothing if there is nothing to draw."""
+    from estimators.accounting.budget import SIMULATED
     from figures import style
     from figures.learn.plots import draw
 
     figure = draw(experiment, lines)
-    return {} if figure is None else {name: style.render(figure, "png", experiment.title, 200)}
+    if figure is None:
+        return {}
+    seeded = any(entry.get("simulated", True) for line in lines for entry in line["guarantees"])
+    footed = style.footed(figure, f"privacy: {SIMULATED}" if seeded else "")
+    return {name: style.render(footed, "png", experiment.title, 200)}
 
 
 def arrow():

@@ -11,6 +11,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
 
+from estimators.accounting.budget import SIMULATED
 from estimators.federated.experiments.comparing import ERROR, FACTOR, failing
 from estimators.federated.experiments.experiment import experiments, read
 from estimators.federated.experiments.plan import label
@@ -171,18 +172,23 @@ def summary(experiment, chosen, width=None):
 
 
 def promised(row):
-    """The guarantees of a row's first result as text, groups with the same ones together."""
+    """The guarantees of a row's first result as text, groups with the same ones together; that they are none is said first.
+
+    Lines from before entries said whether noise was seeded are of trainings too, where it always is.
+    """
     entries = row.whole[0]["guarantees"] if row.whole else None
     alike = {}
     for entry in entries or ():
         eps, delta = (span(entry[name]) for name in ("eps", "delta"))
-        alike.setdefault(f"ε {eps}, δ {delta}, {entry['adjacency']}", []).append(entry)
-    texts = []
-    for text, members in alike.items():
+        text = f"ε {eps}, δ {delta}, {entry['adjacency']}"
+        alike.setdefault((text, entry.get("simulated", True)), []).append(entry)
+    texts = {True: [], False: []}
+    for (text, simulated), members in alike.items():
         part, total = sum(entry["clients"] for entry in members), sum({e["group"]: e["of"] for e in members}.values())
         groups = "all" if total == row.whole[0]["clients"] else " and ".join(dict.fromkeys(e["group"] for e in members))
-        texts.append(f"{groups if part == total else f'{part} of {total} {groups}'}: {text}")
-    return "; ".join(texts)
+        texts[simulated].append(f"{groups if part == total else f'{part} of {total} {groups}'}: {text}")
+    seeded = f"{SIMULATED} ({'; '.join(texts[True])})" if texts[True] else ""
+    return "; ".join(filter(None, [seeded, *texts[False]]))
 
 
 def span(value):

@@ -1,24 +1,43 @@
-"""One table of processor seconds: a round of local training here, in plain JAX, PyTorch, Opacus, and SGEMM alone.
+"""Processor seconds of a round of local training here, in plain JAX, PyTorch, Opacus, and of SGEMM alone: FEDERATED.md.
 
-``python -m tests.bench.federated_speed [--clients 100] [--model network|cnn] [--ways numba jax ...]`` measures every way
-whose package is installed, in one process, taking turns; the least of REPEATS counts, in seconds of processors, which other
-programs on the machine change less than the clock's.  "plain" is without clipping, "clipped" with each example's gradient at
-norm 1, "private" with the noise of DP-SGD as well.  All ways get the same batches; a first round is not timed: it compiles.
-The others' noise is their own library's.  SGEMM is NumPy's products of the matrices of each step, without all else.
+``python -m tests.bench.federated_speed`` measures every row that FEDERATED.csv does not have, each in a process of its own,
+and writes its line before the next begins: run it again to go on after a stop.  ``--rows network/numba cnn/jax`` are these
+rows anew, ``--python PATH`` an interpreter that has PyTorch or Opacus; what an interpreter has no package for is left out.
+``--page`` prints the tables of FEDERATED.md.
 
-Belongs here: the round in other people's words, as fast as they document it.  Does not belong here: assertions on speed.
+A row is a way with a model: "plain" is without clipping, "clipped" with each example's gradient at norm 1, "private" with
+the noise of DP-SGD as well.  The kinds of a row take turns for BUSY seconds, REPEATS times at least, and the least counts,
+in seconds of processors, which other programs on the machine change less than the clock's; a first round is not timed: it
+compiles.  All ways get the same batches; the others' noise is their own library's.  SGEMM is NumPy's products of the
+matrices of each step, without all else.
+
+Belongs here: the round in other people's words, as fast as they document it.  Does not belong here: assertions on speed,
+memory (``federated_scale``).
 """
 
 # pyright: reportMissingImports=false
 
 import argparse
+import csv
+import datetime
 import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
 from time import process_time
 
 import numpy as np
 
 STEPS, BATCH, ROWS, RATE, REPEATS = 50, 10, 600, 0.1, 3
+BUSY = 20.0
+CLIENTS = {"network": 100, "cnn": 10}
 KINDS = ("plain", "clipped", "private")
+LINES = Path(__file__).with_name("FEDERATED.csv")
+FIELDS = ("model", "way", *KINDS, "versions", "machine", "date")
 
 
 class Round:
@@ -237,30 +256,103 @@ WAYS = {
 }
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--clients", type=int, default=100)
-    parser.add_argument("--model", choices=("network", "cnn"), default="network")
-    parser.add_argument("--ways", nargs="*", choices=list(WAYS), default=list(WAYS))
-    parser.add_argument("--kinds", nargs="*", choices=KINDS, default=list(KINDS))
-    given = parser.parse_args()
-    round, runs = Round(given.clients, given.model), {}
-    for name in given.ways:
-        package, make = WAYS[name]
-        if importlib.util.find_spec(package):
-            runs |= {(name, kind): run for kind, run in make(round).items() if kind in given.kinds}
+def measured(model, way):
+    """Least processor seconds of each kind of a row."""
+    runs = WAYS[way][1](Round(CLIENTS[model], model))
     least = dict.fromkeys(runs, np.inf)
     for run in runs.values():
         run()
-    for _ in range(REPEATS):
-        for key, run in runs.items():
+    start, times = process_time(), 0
+    while times < REPEATS or process_time() - start < BUSY:
+        for kind, run in runs.items():
             begun = process_time()
             run()
-            least[key] = min(least[key], process_time() - begun)
-    print(f"| {given.clients} clients, {given.model} | {' | '.join(given.kinds)} |\n|{' --- |' * (1 + len(given.kinds))}")
-    for name in dict.fromkeys(name for name, _ in runs):
-        cells = [f"{least[name, kind]:.2f}" if (name, kind) in least else "" for kind in given.kinds]
-        print(f"| {name} | {' | '.join(cells)} |", flush=True)
+            least[kind] = min(least[kind], process_time() - begun)
+        times += 1
+    return least
+
+
+def machine():
+    """The processor in words, and how busy it was."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        name = platform.machine()
+    return f"{name}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.0f}"
+
+
+def line(model, way):
+    """The line of a row, measured now; None where its package or this kind of model is missing."""
+    package = WAYS[way][0]
+    found = measured(model, way) if importlib.util.find_spec(package) else {}
+    if not found:
+        return None
+    seconds = {kind: f"{found[kind]:.3g}" if kind in found else "" for kind in KINDS}
+    said = {"versions": f"{package} {version(package)}", "machine": machine(), "date": datetime.date.today().isoformat()}
+    return {"model": model, "way": way, **seconds, **said}
+
+
+def kept():
+    """The lines that are there, by row."""
+    if not LINES.exists():
+        return {}
+    with LINES.open(encoding="utf-8", newline="") as file:
+        return {(found["model"], found["way"]): found for found in csv.DictReader(file)}
+
+
+def keep(lines):
+    """Write lines, in the order of ways."""
+    part = LINES.with_suffix(".part")
+    with part.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines[row] for row in ALL if row in lines)
+    part.replace(LINES)
+
+
+def page(lines):
+    """The lines as tables."""
+    text = []
+    for model, clients in CLIENTS.items():
+        text.append(f"## Processor seconds, {clients} clients, {STEPS} steps of {BATCH} rows: {MODELS[model]}")
+        table = ["| way | plain | clipped | private | private / clipped | with | on |", "|---|---|---|---|---|---|---|"]
+        for row in (lines[row] for row in ALL if row in lines and row[0] == model):
+            both = row["private"] and row["clipped"]
+            ratio = f"{float(row['private']) / float(row['clipped']):.2f}" if both else ""
+            cells = [row["way"], *(row[kind] for kind in KINDS), ratio, row["versions"], f"{row['machine']}, {row['date']}"]
+            table.append(f"| {' | '.join(cells)} |")
+        text.append("\n".join(table))
+    return "\n\n".join(text) + "\n"
+
+
+MODELS = {
+    "network": "a network of 784-50-10",
+    "cnn": "images of 28 x 28, 8 filters of 3 x 3, a pool of 2, 32 hidden units, 10 classes",
+}
+ALL = [(model, way) for model in CLIENTS for way in WAYS]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", nargs="*", choices=["/".join(row) for row in ALL])
+    parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--one", action="store_true", help="measure one row here and print its line")
+    parser.add_argument("--page", action="store_true")
+    given = parser.parse_args()
+    rows = [tuple(row.split("/")) for row in given.rows] if given.rows else [row for row in ALL if row not in kept()]
+    if given.page:
+        print(page(kept()), end="")
+        return
+    if given.one:
+        print(json.dumps(line(*rows[0])))
+        return
+    for row in rows:
+        order = [given.python, "-m", "tests.bench.federated_speed", "--one", "--rows", "/".join(row)]
+        found = json.loads(subprocess.run(order, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
+        print(*row, found and [found[kind] for kind in KINDS], flush=True)
+        if found:
+            keep(kept() | {row: found})
 
 
 if __name__ == "__main__":

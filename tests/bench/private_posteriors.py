@@ -1,6 +1,8 @@
 """Private posteriors beside independent quadrature, an oracle and the fits before: risk and coverage, over eps, n and m.
 
-Run it to print the tables of PRIVATE.md:  python tests/bench/private_posteriors.py [hyperprior | many | fixed] [share]
+Run it to measure the cells that private_posteriors.csv lacks and to print the table of PRIVATE.md:
+python tests/bench/private_posteriors.py [PATTERN [SECONDS]] begins no cell without the PATTERN in its name ("m=100 ",
+"local"), nor any after so many SECONDS; what is done is kept, so that it goes on after a stop.
 
 Truths are drawn from the prior that the fits state, hyperparameters included, or at fixed parameters; reports have the law
 of the clients' mechanism (rows drawn, clipped and averaged up to 1,000 of them; the normal law of their mean beyond).
@@ -11,8 +13,14 @@ centres and spreads, with laws of reports from sums.  Does not belong here: spee
 
 from __future__ import annotations
 
+import csv
 import sys
+import time
+import warnings
+import zlib
 from itertools import product
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -23,6 +31,7 @@ from estimators.private import MeanReport, PrivateGaussianMeans, PrivateRates, R
 
 LOW, HIGH, WIDTH = -5.0, 5.0, 10.0
 DENSE = 1600
+RESULTS = Path(__file__).with_name("private_posteriors.csv")
 
 
 def clipped(theta, sd):
@@ -119,77 +128,124 @@ def truncated(rng, mu, tau, m):
     return stats.truncnorm.rvs((LOW - mu) / tau, (HIGH - mu) / tau, loc=mu, scale=tau, size=m, random_state=rng)
 
 
-def cell(rng, runs, m, n, eps, kind, drawn=None, oracle=0):
-    """One row of a table: coverage, its error, risks of the exact fit and of the fit before; and the ratio of the risk to
-    that of the reference in the first `oracle` runs."""
-    cover, risks, ratios = [], [], []
-    for run in range(runs):
+class Cell(NamedTuple):
+    """A cell of the grid: kind of reports, clients, rows, eps, runs, and in how many of them the quadrature runs too."""
+
+    kind: str
+    m: int
+    n: int
+    eps: float
+    runs: int
+    oracle: int = 0
+    drawn: tuple[float, float] | None = None
+
+    @property
+    def name(self):
+        """The cell in words, by which it is asked for and kept."""
+        at = "" if self.drawn is None else f" at {self.drawn[0]:.3g}, {self.drawn[1]:.3g}"
+        return f"{self.kind} m={self.m} n={self.n} eps={self.eps:g}{at}"
+
+
+FIXED = (
+    Cell("local", 10, 10, 1.0, 200, 0, (0.0, 1.0)), Cell("local", 10, 10, 1.0, 200, 0, (2.0, 1.0)),
+    Cell("local", 10, 10, 1.0, 200, 0, (4.5, 1.0)), Cell("local", 1000, 10, 1.0, 40, 0, (0.0, 1.0)),
+    Cell("row", 10, 10, 0.1, 200, 0, (0.0, 1.0)), Cell("row", 10, 10, 0.1, 200, 0, (2.0, 1.0)),
+    Cell("row", 10, 10, 1.0, 200, 0, (0.0, 1.0)), Cell("row", 100, 10, 1.0, 50, 0, (0.0, 0.2)),
+    Cell("row", 100, 1000, 1.0, 50, 0, (4.5, 1.0)),
+    Cell("rates", 240, 500, 1.0, 40, 0, (0.3 / 30.3, 31.3**-0.5)),
+    Cell("rates", 240, 20, 1.0, 40, 0, (0.3 / 30.3, 31.3**-0.5)),
+    Cell("rates", 100, 50, 1.0, 50, 0, (0.3, 11**-0.5)), Cell("rates", 240, 20, 0.5, 40, 0, (0.5, 3**-0.5)),
+)  # fmt: skip
+
+
+def grid():
+    """All cells: averaged over the stated hyperprior, of few clients first, and at fixed parameters."""
+    found = []
+    for m, runs, oracle in ((100, 20, 4), (10, 100, 10), (1000, 30, 0), (10_000, 8, 0), (100_000, 1, 0)):
+        for n, eps, kind in product((10, 1000), (0.1, 1.0, 10.0), ("row", "local", "rates")):
+            found.append(Cell(kind, m, n, eps, runs, 0 if kind == "rates" and n > 100 else oracle))
+    return [*found, *FIXED]
+
+
+def measured(cell):
+    """One row: coverage and its error, risks of the exact fit, of the fit before and over the quadrature's, seconds."""
+    rng = np.random.default_rng([17, zlib.crc32(cell.name.encode())])  # a generator of its own: cells can be run alone
+    kind, m, n, eps = cell.kind, cell.m, cell.n, cell.eps
+    cover, risks, ratios, seconds = [], [], [], []
+    for run in range(cell.runs):
         if kind == "rates":
-            mu, s = (rng.random(), rng.random()) if drawn is None else drawn
+            mu, s = (rng.random(), rng.random()) if cell.drawn is None else cell.drawn
             size = 1 / s**2 - 1
             truth = rng.beta(mu * size, (1 - mu) * size, m)
             reports, models = rates_drawn(rng, truth, n, eps), (PrivateRates(), PrivateRates("moments"))
         else:
-            mu, tau = (rng.uniform(LOW, HIGH), rng.uniform(0, WIDTH / 2)) if drawn is None else drawn
+            mu, tau = (rng.uniform(LOW, HIGH), rng.uniform(0, WIDTH / 2)) if cell.drawn is None else cell.drawn
             truth = truncated(rng, mu, tau, m)
             reports = means_drawn(rng, truth, n, eps, kind == "local")
             models = PrivateGaussianMeans(sigma2=1.0), PrivateGaussianMeans("integrated", sigma2=1.0)
+        begun = time.process_time()
         exact = models[0].fit(reports)
+        fitted = time.process_time()
         low, high = exact.interval()
+        seconds.append([fitted - begun, time.process_time() - fitted])
         cover.append(np.mean((low <= truth) & (truth <= high)))
         before = models[1].fit(reports).posterior_mean_
         risks.append([np.mean((x - truth) ** 2) for x in (exact.posterior_mean_, before)])
-        if run < oracle:
+        if run < cell.oracle:
             reference = rates_by_quadrature(reports, eps) if kind == "rates" else means_by_quadrature(reports)
             ratios.append([risks[-1][0], np.mean((reference - truth) ** 2)])
-    mine, old = np.mean(risks, axis=0)
-    error = np.std(cover, ddof=1) / np.sqrt(runs) if runs > 1 else np.nan
-    ratio = f"{np.divide(*np.mean(ratios, axis=0)):.4f}" if oracle else ""
-    return (
-        f"| {kind} | {eps:g} | {n} | {m} | {runs} | {np.mean(cover):.3f} ({error:.3f}) | {mine:.4g} | {old:.4g} | {ratio} |"
-    )
+    (mine, old), (fit, interval) = np.mean(risks, axis=0), np.mean(seconds, axis=0)
+    error = np.std(cover, ddof=1) / np.sqrt(cell.runs) if cell.runs > 1 else np.nan
+    ratio = np.divide(*np.mean(ratios, axis=0)) if cell.oracle else np.nan
+    numbers = (np.mean(cover), error, mine, old, ratio, fit, interval)
+    return dict(zip(("coverage", "error", "risk", "before", "ratio", "fit", "interval"), map(float, numbers), strict=True))
+
+
+def kept():
+    """The rows that were measured, by the cells' names."""
+    if not RESULTS.exists():
+        return {}
+    with RESULTS.open(encoding="utf-8", newline="") as file:
+        return {row.pop("cell"): row for row in csv.DictReader(file)}
+
+
+def lines():
+    """The table of what was measured, the worst coverage first."""
+    rows = [(cell, {k: float(v) for k, v in found.items()}) for cell in grid() if (found := kept().get(cell.name))]
+    rows.sort(key=lambda row: -abs(row[1]["coverage"] - 0.95))
+    for cell, row in rows:
+        error = "" if np.isnan(row["error"]) else f" ({row['error']:.3f})"
+        ratio = "" if np.isnan(row["ratio"]) else f"{row['ratio']:.4f}"
+        fixed = "" if cell.drawn is None else f"{cell.drawn[0]:.3g}, {cell.drawn[1]:.3g}"
+        yield (
+            f"| {cell.kind} | {cell.eps:g} | {cell.n} | {cell.m} | {fixed} | {row['runs']:.0f} "
+            f"| {row['coverage']:.3f}{error} | {row['risk']:.4g} | {row['before']:.4g} | {ratio} "
+            f"| {row['interval'] / row['fit']:.2f} |"
+        )
 
 
 HEAD = (
-    "| reports | eps | n | m | runs | coverage (error) | risk | before | risk over quadrature |\n"
-    "|---|---|---|---|---|---|---|---|---|"
+    "| reports | eps | n | m | fixed at | runs | coverage (error) | risk | before | over quadrature | intervals / fit |\n"
+    "|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
-def main(part, share=1.0):
-    """Print the tables, of this share of the runs; every row has a generator of its own, so that rows can be run alone."""
-    import warnings
-
+def main(pattern, seconds=np.inf):
+    """Measure the cells that are not kept yet and whose names have the pattern, each kept as soon as it is done."""
     warnings.simplefilter("ignore")
-    if part in ("", "hyperprior"):
-        print("## Averaged over the stated hyperprior\n\n" + HEAD, flush=True)
-        for place, (kind, n, eps) in enumerate(product(("rates", "local", "row"), (10, 100, 10_000), (0.1, 1.0, 10.0))):
-            oracle = 10 if kind != "rates" or n <= 100 else 0
-            rng = np.random.default_rng([17, 0, place])
-            print(cell(rng, int(np.ceil(share * 200)), 10, n, eps, kind, oracle=oracle), flush=True)
-    if part in ("", "many"):
-        print("\n## Of many clients, averaged over the stated hyperprior\n\n" + HEAD, flush=True)
-        for place, (m, kind, n, eps) in enumerate(
-            product((1000, 10_000, 100_000), ("rates", "local", "row"), (10, 10_000), (0.1, 1.0, 10.0))
-        ):
-            runs = {1000: 40, 10_000: 8, 100_000: 3}[m]
-            rng = np.random.default_rng([17, 1, place])
-            print(cell(rng, int(np.ceil(share * runs)), m, n, eps, kind), flush=True)
-    if part in ("", "fixed"):
-        print("\n## At fixed parameters\n\n| parameters " + HEAD.replace("\n|", "\n|---|", 1), flush=True)
-        for place, (kind, drawn, n, eps, m, runs) in enumerate((
-            ("local", (0.0, 1.0), 10, 1.0, 10, 200), ("local", (2.0, 1.0), 10, 1.0, 10, 200),
-            ("local", (4.5, 1.0), 10, 1.0, 10, 200), ("local", (0.0, 1.0), 10, 1.0, 1000, 40),
-            ("row", (0.0, 1.0), 10, 0.1, 10, 200), ("row", (2.0, 1.0), 10, 0.1, 10, 200),
-            ("row", (0.0, 1.0), 10, 1.0, 10, 200), ("row", (0.0, 0.2), 10, 1.0, 100, 50),
-            ("row", (4.5, 1.0), 1000, 1.0, 100, 50),
-            ("rates", (0.3 / 30.3, 31.3**-0.5), 500, 1.0, 240, 40), ("rates", (0.3 / 30.3, 31.3**-0.5), 20, 1.0, 240, 40),
-            ("rates", (0.3, 11**-0.5), 50, 1.0, 100, 50), ("rates", (0.5, 3**-0.5), 20, 0.5, 240, 40),
-        )):  # fmt: skip
-            rng = np.random.default_rng([17, 2, place])
-            row = cell(rng, int(np.ceil(share * runs)), m, n, eps, kind, drawn)
-            print(f"| {drawn[0]:.3g}, {drawn[1]:.3g} " + row, flush=True)
+    begun = time.monotonic()
+    for cell in grid():
+        if pattern in cell.name and cell.name not in kept() and time.monotonic() - begun < seconds:
+            row = {"cell": cell.name, "runs": cell.runs} | measured(cell)
+            new = not RESULTS.exists()
+            with RESULTS.open("a", encoding="utf-8", newline="") as file:
+                writer = csv.DictWriter(file, row)
+                if new:
+                    writer.writeheader()
+                writer.writerow({k: v if isinstance(v, str) else f"{v:.6g}" for k, v in row.items()})
+            print(cell.name, row, flush=True)
+    print(HEAD, *lines(), sep="\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else "", float(sys.argv[2]) if len(sys.argv) > 2 else 1.0)
+    main(sys.argv[1] if len(sys.argv) > 1 else "", float(sys.argv[2]) if len(sys.argv) > 2 else np.inf)

@@ -434,6 +434,7 @@ def test_json_and_files(small, tmp_path, capsys):
     entry = lines[2]["guarantees"][0]
     assert (entry["group"], entry["clients"], entry["of"], entry["adjacency"]) == ("few", 3, 3, "row add-remove")
     assert entry["eps"] == pytest.approx(8, rel=0.02)
+    assert entry["simulated"] is True
     assert lines[4]["guarantees"] == []
     assert lines[0]["provenance"]["generated"]["seed"] == 0
     assert set(lines[0]["versions"]) >= {"python", "numpy", "numba"}
@@ -519,9 +520,19 @@ def test_promises_are_put_together(small):
         {"group": "few", "clients": 1, "of": 3, **alike, "mechanism": "b"},
         {"group": "others", "clients": 3, "of": 3, **alike},
     ]
-    assert "| all: ε 0.999, δ 0.001, row |" in summary(experiment, rows(experiment, [result]))
-    result["guarantees"] = result["guarantees"][:1]
-    assert "| 2 of 3 few: ε 0.999, δ 0.001, row |" in summary(experiment, rows(experiment, [result]))
+    whole = "all: ε 0.999, δ 0.001, row"
+    for say, said in (
+        ({}, f"| simulated, no guarantee ({whole}) |"),  # a line from before this was said; trainings are all seeded
+        ({"simulated": True}, f"| simulated, no guarantee ({whole}) |"),
+        ({"simulated": False}, f"| {whole} |"),
+    ):
+        entries = [entry | say for entry in result["guarantees"]]
+        assert said in summary(experiment, rows(experiment, [result | {"guarantees": entries}]))
+    result["guarantees"] = [entry | {"simulated": i == 0} for i, entry in enumerate(result["guarantees"][:2])]
+    part = "ε 0.999, δ 0.001, row"
+    assert f"| simulated, no guarantee (2 of 3 few: {part}); 1 of 3 few: {part} |" in summary(
+        experiment, rows(experiment, [result])
+    )
 
 
 def test_the_order_of_methods_is_compared(small):

@@ -179,6 +179,9 @@ CANCELS = {
     "generative:eq64": {"atol": 1e-9},  # as generative:thm6
     "robusthdp:thm2:weights": {"rtol": 1e-9},  # differences of near weights
     "robusthdp:thm1": {"atol": 1e-300},  # a probability below the smallest float
+    # Where the bias is large nearly all misses, and a share of misses, a float near 1, says c to so many digits only: at
+    # m2 = 30, c = 1/2 the share's last bit moves c by 7e-11.
+    "generative:intervals:worst-miss:kurtosis": {"rtol": 1e-9},
     "generative:thm6": {"atol": 1e-9},  # a coefficient that is zero comes out of a linear system
 }
 

@@ -4,7 +4,7 @@ What signs alone show needs no tactic (functions.py). Where a letter spans more 
 there, as intervals.py does; the tactic halves what is left.
 
 Belongs here: scripts that call the tactic, all theorems of a claim with functions. Does not belong here: equations
-between functions (functions.py), ball arithmetic (intervals.py), files (proof_files.py), coqc (checker.py).
+between functions (functions.py, nodes.py), ball arithmetic (intervals.py), files (proof_files.py), coqc (checker.py).
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 import sympy as sp
 
 from theory.coq import functions, generator
-from theory.coq.functions import Terms, setting_for
+from theory.coq.functions import setting_for
 from theory.coq.generator import must_be_met
+from theory.coq.nodes import Canonical, Node, Terms
 from theory.coq.setting import Setting, structural
 from theory.coq.terms import SAME_TEXT, SameText, Theorem, Unprovable, name_of, term
 from theory.engine import domain
@@ -41,14 +42,15 @@ def library_of(proved: Sequence[Theorem]) -> str:
 
 def _only_known(terms: Terms) -> None:
     if terms.others:
-        raise Unprovable(f"the tactic has no enclosure for {', '.join(sorted(terms.others))}")
+        names = ", ".join(sorted(name.removesuffix("_of") for name in terms.others))
+        raise Unprovable(f"Coq's libraries do not define {names}, and coq-interval encloses no function that they do not")
 
 
 def within(claim: Claim, case: Case, letters: Sequence[Any]) -> dict[Any, tuple[Any, Any]]:
     """The ends of letters' ranges. Raises Unprovable where one is not bounded."""
     box = domain.box(claim.variables, case)
     if missing := [str(s) for s in letters if s not in box]:
-        raise Unprovable(f"not bounded: {', '.join(missing)}")
+        raise Unprovable(f"enclosures need a bounded range, and that of {', '.join(missing)} is not")
     return {s: box[s] for s in letters}
 
 
@@ -98,7 +100,7 @@ def _by_factors(
     top, bottom = sp.fraction(form)
     lines: list[str] = []
     shown = sp.Integer(1)
-    values = functions.Canonical(terms, {}, False, at)
+    values = Canonical(terms, {}, False, at)
     for part, below in ((top, False), (bottom, True)):
         for factor in sp.Mul.make_args(part):
             base, power = factor.as_base_exp()
@@ -126,7 +128,7 @@ def _divisors(terms: Terms, sides: Sequence[Any], at: Mapping[Any, Any], box: Ma
             found += [f for f in sp.Mul.make_args(e.base) if not f.is_Number and not structural(f)]
     lines = []
     for k, base in enumerate(dict.fromkeys(found), 1):
-        sign = "<" if functions.Canonical(terms, {}, False, at).value(base) > 0 else ">"
+        sign = "<" if Canonical(terms, {}, False, at).value(base) > 0 else ">"
         letters = sorted(terms.letters(base), key=str)
         lines.append(f"assert (D{k} : 0 {sign} {terms.text(base, unfolded=True)}) by {_enclosed(letters, box)}.")
     return lines
@@ -141,8 +143,8 @@ def _under(terms: Terms, gap: Any, at: Mapping[Any, Any], mills: bool) -> tuple[
     for s in sorted((s for s in gap.free_symbols if s in terms.nodes and terms.nodes[s].kind == "erfc"), key=str):
         slope = sp.expand(sp.diff(lower, s))
         if slope.has(s):
-            raise Unprovable("erfc is not linear in the gap")
-        if functions.Canonical(terms, {}, False, at).value(slope) > 0:
+            raise Unprovable("a tail probability enters the gap other than linearly, where its bounds settle no sign")
+        if Canonical(terms, {}, False, at).value(slope) > 0:
             lower = lower.subs(s, 0)
             more.append(f"({terms.text(slope, unfolded=True)}) * {terms.text(s, unfolded=True)}")
             continue
@@ -161,7 +163,7 @@ def _by_tails(
 ) -> list[str]:
     """Lines that show a gap that holds erfc, through bounds of it: the plainer ones, where they will do at the point."""
     lower, more, bounded = _under(terms, gap, at, False)
-    if mills := functions.Canonical(terms, {}, False, at).value(lower) < 0:
+    if mills := Canonical(terms, {}, False, at).value(lower) < 0:
         lower, more, bounded = _under(terms, gap, at, True)
     enclosed = _enclosed(setting.symbols, box)
     lemma, low = ("erfc_mills_gap", "0 <") if mills else ("erfc_gap", "1 / 2000 <=")
@@ -303,9 +305,9 @@ def _tails_at(terms: Terms, values: Mapping[Any, Any]) -> list[str]:
     return lines
 
 
-def _inside(terms: Terms, n: functions.Node) -> Any:
+def _inside(terms: Terms, n: Node) -> Any:
     """What a function is of, in letters."""
-    return functions.Canonical(terms, {}, False, {}).back(n.arguments[0])
+    return Canonical(terms, {}, False, {}).back(n.arguments[0])
 
 
 def _at(text: str, values: Mapping[Any, Any]) -> str:
@@ -319,7 +321,7 @@ def theorems(claim: Claim, boxes: bool) -> list[Theorem]:
     `boxes`, also where the tactic is needed.
     """
     if claim.objective is not None or claim.approach is not None:
-        raise Unprovable("an optimum or a limit that is no rational function")
+        raise Unprovable("an optimum or a limit whose formula has functions that are not rational")
     found: list[Theorem] = []
     for case in claim.cases():
         label = re.sub(r"[^A-Za-z0-9]+", "_", case.label()).strip("_")

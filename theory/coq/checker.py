@@ -15,7 +15,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ from threading import Event, Thread
 from typing import Any
 
 from estimators.system import files
-from estimators.system.processes import program, workers_for
+from estimators.system.processes import program, program_threads, workers_for
 from theory.coq import boxes, defined, functions, libraries
 from theory.coq.generator import SHOW
 
@@ -213,28 +213,24 @@ def judge_texts(
     counts = {what: math.ceil(len(ids) / batch) for what, ids in groups.items()}
     # Of long and short texts as many in each, so that none takes long; first those that may assume most, which take longest.
     batches = [groups[what][k :: counts[what]] for what in sorted(groups, reverse=True) for k in range(counts[what])]
-    with ThreadPoolExecutor(jobs) as pool:
+    with program_threads(jobs) as pool:
         running: dict[Any, list[str]] = {}
 
         def start(ids: list[str]) -> None:
             running[pool.submit(compiled, path, {i: texts[i] for i in ids})] = ids
 
-        try:
-            for ids in batches:
-                start(ids)
-            while running:
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    ids = running.pop(future)
-                    accepted, why = future.result()
-                    if accepted or len(ids) == 1:
-                        yield from ((i, accepted, why) for i in ids)
-                    else:
-                        start(ids[: len(ids) // 2])
-                        start(ids[len(ids) // 2 :])
-        except BaseException:  # Ctrl-C too: what has not begun does not begin
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        for ids in batches:
+            start(ids)
+        while running:
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                ids = running.pop(future)
+                accepted, why = future.result()
+                if accepted or len(ids) == 1:
+                    yield from ((i, accepted, why) for i in ids)
+                else:
+                    start(ids[: len(ids) // 2])
+                    start(ids[len(ids) // 2 :])
 
 
 @contextmanager
@@ -295,12 +291,12 @@ def compile_libraries(path: str, names: Iterable[str], jobs: int | None = None, 
     WORK.mkdir(parents=True, exist_ok=True)
     prints = libraries.fingerprints(names)
     compiled: dict[str, Future[None]] = {}
-    with ThreadPoolExecutor(workers_for(jobs)) as pool:
+    with program_threads(workers_for(jobs)) as pool:
         for name in prints:  # what it waits for has begun before it
             waits = [compiled[x] for x in libraries.required(libraries.text_of(name))]
             compiled[name] = pool.submit(_compile_library, path, name, prints[name], waits)
-    for one in compiled.values():
-        one.result()
+        for one in compiled.values():
+            one.result()
     if again:
         accepted, why = recheck(path, [*prints], RECHECK * COQC_SECONDS, not prints.keys().isdisjoint(ENCLOSING))
         if not accepted:

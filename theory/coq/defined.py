@@ -23,7 +23,7 @@ from typing import Any
 import sympy as sp
 
 from theory.coq import boxes, functions, generator, libraries
-from theory.coq.functions import Terms
+from theory.coq.nodes import Terms
 from theory.coq.setting import setting_of
 from theory.coq.terms import Theorem, Unprovable, name_of, term
 from theory.engine import domain

@@ -6,7 +6,8 @@ What is stated, per claim and case:
   derivation *before* simplification where that stays readable, so that Coq redoes the algebra;
 - a bound or an order: the inequality, through a fraction with non-negative coefficients (or even powers);
 - an optimum with an `objective`: no decision beats the claimed one, through the gap as squares;
-- a limit with an `approach`: an explicit C with |f(t) - limit| <= C/t for all t >= 1;
+- a limit with an `approach`: an explicit C with |f(t) - limit| <= C/t for all t >= 1; where it is infinite, C > 0
+  and T with t <= C |f(t)|, f(t) being of the limit's sign, for all t >= T;
 - a refuted printed formula, and one that needs a condition: its negation, at an exact rational point.
 
 Sizes are real numbers here (at least as large as the smallest size), which proves more than is claimed. A claim's
@@ -176,8 +177,44 @@ def _limit(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: An
     raise why
 
 
-def _refutation(claim: Claim, derived: Any) -> Theorem:
-    """The printed formula is not the right one: an exact point where they differ."""
+def _growth(name: str, claim: Claim, case: Case, value: Any, approach: Any, t: Any, conditions: Sequence[Any]) -> Theorem:
+    """t <= C f(t) for t >= T, or <= -C f(t) where the limit is minus infinity.
+
+    With f = P/Q: C is twice the ratio of Q's leading coefficient to P's, T one more than what the negative coefficients of
+    C P - t Q and of Q are, over their leading ones.
+    """
+    setting = setting_of(claim, case, (approach.subs(t, 1), approach.subs(t, 2)), conditions)
+    sign = 1 if value == sp.oo else -1
+    here = sign * setting.rewritten(approach)
+    top, bottom = (sp.Poly(part, t) for part in sp.fraction(cancelled(here)))
+    if top.degree() <= bottom.degree():
+        raise Unprovable("the quantity does not grow without bound")
+    if some_sign(bottom.LC()) < 0:
+        top, bottom = -top, -bottom
+    bound = factored(2 * bottom.LC() / top.LC())
+    left = sp.Poly(bound * top.as_expr() - t * bottom.as_expr(), t)
+    n = sp.Symbol("n_t", nonnegative=True)
+    start = ONE
+    for p in (left, bottom):
+        start += sum((absolute(cancelled(c / p.LC()), negative_only=True) for c in p.all_coeffs()), sp.Integer(0))
+    start = factored(start)
+    form = nonnegative_form((bound * here - t).subs(t, start + n)).subs(setting.ends, simultaneous=True)
+    bound, start = (e.subs(setting.ends, simultaneous=True) for e in (bound, start))
+    f = f"({term(approach)})" if sign > 0 else f"- ({term(approach)})"
+    script = [
+        *setting.opening, *setting.fix, *setting.shift, f"exists ({term(bound)}), ({term(start)}). split; [positive |].",
+        f"intros t H_t. destruct (above _ t H_t) as [{n} [P_{n} E_{n}]]; subst t.",
+        f"apply (at_most _ _ ({term(form)})); [identity | nonneg].",
+    ]  # fmt: skip
+    conclusion = f"exists C T, 0 < C /\\ forall t, T <= t ->\n    t <= C * {f}"
+    says = "The quantity is without bound: from some T on it is at least t/C."
+    return _stated(name, says, claim, case, setting, conclusion, script)
+
+
+def _refutation(claim: Claim, derived: Any) -> Theorem | None:
+    """The printed formula is not the right one: an exact point where they differ. None where the right value there is
+    infinite, of which nothing can be said over the reals.
+    """
     assert claim.printed is not None
     point = find_counterexample(claim)
     if point is None:
@@ -187,6 +224,8 @@ def _refutation(claim: Claim, derived: Any) -> Theorem:
     if any(not sp.sympify(v).is_Rational for v in rules.values()):
         raise Unprovable("the counterexample is not a rational point")
     right = claim.symbolic(claim.corrected, case) if claim.corrected else derived(case)
+    if all(sp.sympify(r).subs(rules).is_infinite for r in entries(right)):
+        return None
     for p, r in zip(entries(claim.symbolic(claim.printed, case)), entries(right), strict=True):
         if p is None:
             continue
@@ -260,7 +299,8 @@ def theorems(claim: Claim, simplified: bool = False) -> list[Theorem]:
         except sp.PolynomialError as error:
             raise Unprovable(f"no certificate: {error} ({case.label() or 'one case'})") from None
     if claim.printed is not None and (claim.condition is not None or claim.corrected is not None):
-        found.append(_refutation(claim, derived))
+        failing = _refutation(claim, derived)
+        found += [] if failing is None else [failing]
     if not found:
         raise SameText(SAME_TEXT)
     return distinct(found)
@@ -327,7 +367,7 @@ def sides_of(
         if p is None:
             continue
         p, d = sp.sympify(p), sp.sympify(d)
-        if text(p.subs(where)) == text(d.subs(where)):
+        if p.subs(where) == d.subs(where) or text(p.subs(where)) == text(d.subs(where)):
             continue  # nothing to prove
         name = "holds" + (f"_{i}" if len(model) > 1 else "") + end
         at = "".join(f", where {s} = {v}" for s, v in where.items())
@@ -363,7 +403,8 @@ def _of_case(claim: Claim, case: Case, derived: Any, label: str, simplified: boo
                 if f is None or (f := sp.sympify(f)) == v:
                     continue
                 suffix = (f"_{i}" if len(right) > 1 else "") + end
-                found.append(_limit("limit" + suffix, claim, case, v, factored(f) if simplified else f, t, conditions))
+                make = _growth if v in (sp.oo, -sp.oo) else _limit
+                found.append(make("limit" + suffix, claim, case, v, factored(f) if simplified else f, t, conditions))
     return found
 
 

@@ -1,7 +1,7 @@
-"""Proof files of claims: where each is, its first line, its grade, and why a claim has none.
+"""Proof files of claims: where each is, its first line, and why a claim has none.
 
 Belongs here: what stands on file, read and written.  Does not belong here: what a text says (texts.py), whether coqc accepts
-it (checker.py), when a file is replaced (prove.py).
+it (checker.py), how strong it is (grades.py), when a file is replaced (prove.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from estimators.system import files
-from theory.coq import libraries
+from theory.coq import grades, libraries
 from theory.coq.terms import SAME_TEXT
 from theory.engine.paper import papers
 
@@ -26,9 +26,9 @@ MODES = {
     "functions": 60.0,
     "boxes": 60.0,
 }
-GRADES = {"boxes": "interval", "defined": "definition"}  # of what needs coq-interval
+ENCLOSED = ("boxes", "defined")  # coqc needs coq-interval for these
 WHAT = {
-    "defined": "what the formula is of, by its definition",
+    "defined": "what its object gives",
     "model": "the model's own expression",
     "simplified": "the derivation's simplified result",
     "functions": "the derivation's result, with exponentials, logarithms, roots or functions left open",
@@ -66,11 +66,9 @@ def path_of(claim_id: str) -> Path:
 
 
 def grade_of(claim_id: str) -> str:
-    """What a claim's proof on file rests on: "algebra", "interval" (coq-interval's enclosures), "definition" (of the object
-    that the formula is of), or "" without one.
-    """
+    """How strong a claim's proof on file is (`theory.coq.grades`), or "" without one."""
     path = path_of(claim_id)
-    return "" if not path.exists() else GRADES.get(read(path)[0], "algebra")
+    return grades.grade(path.read_text(encoding="utf-8")) if path.exists() else ""
 
 
 def with_header(text: str, mode: str) -> str:
@@ -135,8 +133,8 @@ def note(reasons: Mapping[str, str | None]) -> None:
 
 
 __all__ = [
+    "ENCLOSED",
     "FOLDER",
-    "GRADES",
     "MODES",
     "NOT_ALGEBRAIC",
     "NOT_DECIDED",

@@ -12,6 +12,7 @@ running coqc (checker.py).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from threading import Event, Lock
 
 from estimators.system import files
 from estimators.system.processes import workers_for
+from theory.coq import grades, libraries
 from theory.coq.checker import (
     INSTALL_INTERVAL,
     NO_INTERVAL,
@@ -33,7 +35,7 @@ from theory.coq.checker import (
 from theory.coq.known import Known
 from theory.coq.objects import OBJECTS
 from theory.coq.proof_files import (
-    GRADES,
+    ENCLOSED,
     MODES,
     NOT_DECIDED,
     count_theorems,
@@ -103,11 +105,11 @@ def check(
                 without[claim.id] = reason
             continue
         mode, text, intact = read(file)
-        if intact and (enclosures or mode not in GRADES):
+        if intact and (enclosures or mode not in ENCLOSED):
             texts[claim.id] = (mode, text)
         elif intact:
             missing = f"{NO_INTERVAL}: {INSTALL_INTERVAL}"
-            settle(Outcome(claim.id, "undecided", missing, count_theorems(text), GRADES[mode]))
+            settle(Outcome(claim.id, "undecided", missing, count_theorems(text), grades.grade(text)))
         else:
             settle(
                 Outcome(claim.id, "edited", f"{file.name} was edited by hand; `borrow prove --write {claim.id}` restores it")
@@ -115,7 +117,7 @@ def check(
     doubted = {i: r for i, r in without.items() if fresh or not noted.reason(find(i), r)}
     unsure = {i: mode for i, (mode, text) in texts.items() if fresh or not noted.follows(find(i), mode, text)}
     counts = {i: count_theorems(text) for i, (_, text) in texts.items()}
-    grades = {i: GRADES.get(mode, "algebra") for i, (mode, _) in texts.items()}
+    graded = {i: grades.grade(text) for i, (_, text) in texts.items()}
     todo = {i: text for i, (_, text) in texts.items() if fresh or not noted.has(i, text)}
     # What coqc has accepted and what follows from the claims is found out side by side: a proof needs both.
     accepted = texts.keys() - todo.keys()
@@ -124,7 +126,7 @@ def check(
 
     def settle_proved(claim_id: str) -> None:
         if claim_id in accepted and claim_id in stated and claim_id not in outcomes:
-            settle(Outcome(claim_id, "proved", theorems=counts[claim_id], grade=grades[claim_id]))
+            settle(Outcome(claim_id, "proved", theorems=counts[claim_id], grade=graded[claim_id]))
 
     def follow(stop: Event) -> None:
         wrong = wrong_reasons(doubted, jobs, stop)
@@ -164,7 +166,7 @@ def check(
                     settle_proved(claim_id)
                 else:
                     state = "undecided" if right is None else "failed"
-                    refused[claim_id] = Outcome(claim_id, state, why, counts[claim_id], grades[claim_id])
+                    refused[claim_id] = Outcome(claim_id, state, why, counts[claim_id], graded[claim_id])
         following.result()
     for claim_id in refused.keys() - outcomes.keys():  # those that are stale are known as such
         settle(refused[claim_id])
@@ -196,7 +198,7 @@ def write(
 
     for mode, seconds in MODES.items():
         mine = [i for i in todo if (i in OBJECTS) == (mode == "defined")]
-        if mode in GRADES and not enclosures:
+        if mode in ENCLOSED and not enclosures:
             why |= dict.fromkeys(mine, f"{NOT_DECIDED}: {NO_INTERVAL}: {INSTALL_INTERVAL}")
             continue
         texts = {}
@@ -208,7 +210,7 @@ def write(
                 why[claim_id] = found.reason
         for claim_id, accepted, reason in judge_texts(path, texts, jobs):
             if not accepted:
-                why[claim_id] = f"{NOT_DECIDED if accepted is None else 'coqc'}: {reason}"
+                why[claim_id] = f"{NOT_DECIDED}: {reason}" if accepted is None else refusal(texts[claim_id], reason)
                 continue
             text = texts[claim_id]
             noted.add(claim_id, text)
@@ -216,7 +218,7 @@ def write(
             path_of(claim_id).parent.mkdir(parents=True, exist_ok=True)
             files.write(path_of(claim_id), with_header(text, mode))
             note({claim_id: None})
-            settle(Outcome(claim_id, "proved", mode, count_theorems(text), GRADES.get(mode, "algebra")))
+            settle(Outcome(claim_id, "proved", mode, count_theorems(text), grades.grade(text)))
         todo = [i for i in todo if i not in outcomes and not (i in mine and _final(i, mode, why[i]))]
     before = unproved()
     for claim_id, reason in why.items():
@@ -232,6 +234,25 @@ def write(
     return [outcomes[c.id] for c in chosen]
 
 
+def refusal(text: str, why: str) -> str:
+    """What coqc has refused of a proof file's text, in words: which step, and of which statement.
+
+    >>> text = "(* Twice as much. *)\\nTheorem holds :\\n  2 = 1 + 1.\\nProof.\\n  fail.\\nQed."
+    >>> refusal(text, "line 6, characters 2-6: Error: Tactic failure.")
+    'coqc: refuses the step `fail.` in the proof of holds (Twice as much.): Tactic failure.'
+    """
+    found = re.match(r"line (\d+), .*?Error:\s*(.*)", why, re.DOTALL)
+    lines = text.split("\n")
+    before = 2 * len(libraries.required(text)) + 1  # lines of `compile_texts`: what it requires, and the module's name
+    at = int(found[1]) - before if found else 0
+    stated = [*re.finditer(r"^\(\* (.*?) \*\)\nTheorem (\w+)", "\n".join(lines[:at]), re.MULTILINE)]
+    if found is None or not stated:
+        return f"coqc: {why}"
+    step = lines[at - 1].strip()
+    shown = step if len(step) <= 80 else f"{step[:77]}..."
+    return f"coqc: refuses the step `{shown}` in the proof of {stated[-1][2]} ({stated[-1][1]}): {found[2]}"
+
+
 def _final(claim_id: str, mode: str, reason: str) -> bool:
     """Whether later modes are not tried after a failure in this one: there is nothing to prove, they add nothing, or a proof
     in this mode exists, which running out of time does not call in question.
@@ -240,4 +261,4 @@ def _final(claim_id: str, mode: str, reason: str) -> bool:
     return adds_nothing(mode, reason) or (reason.startswith(NOT_DECIDED) and path.exists() and read(path)[0] == mode)
 
 
-__all__ = ["Outcome", "check", "path_of", "write"]
+__all__ = ["Outcome", "check", "path_of", "refusal", "write"]

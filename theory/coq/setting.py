@@ -116,6 +116,11 @@ def setting_of(
     for s, bound in (extra or {}).items():
         found.symbols.append(s)
         found.hypotheses += [(f"H_{name_of(s)}", bound)] if bound else []
+    # A condition may bring letters of its own: by how much an inequality, solved for a letter, is met.
+    brought = set().union(*(c.free_symbols for c in conditions)) - set(found.symbols)
+    for s in sorted((s for s in brought if s.is_positive), key=str):
+        found.symbols.append(s)
+        found.hypotheses.append((f"H_{name_of(s)}", f"0 < {name_of(s)}"))
     unknown = occurring - set(found.symbols)
     if unknown:
         raise Unprovable(f"letters without a domain: {', '.join(sorted(map(str, unknown)))}")
@@ -229,7 +234,7 @@ class _Naming:
     def _divisor(self, d: Any) -> Any:
         if isinstance(d, sp.Pow) and d.exp.is_Integer:
             return self._divisor(d.base) ** d.exp
-        if d.is_Number or structural(d) or not d.free_symbols:
+        if d.is_Number or not d.free_symbols or (structural(d) and not (isinstance(d, sp.Add) and self._hides_a_sign(d))):
             return d
         if d in self.known:
             return self.known[d]
@@ -243,6 +248,10 @@ class _Naming:
         self.setting.named[v] = form if sign > 0 else factored(-form)
         self.known[d] = v if sign > 0 else -v
         return self.known[d]
+
+    def _hides_a_sign(self, d: Any) -> bool:
+        """Whether a term holds a letter that stands for what is positive, but not at a glance."""
+        return any(not structural(sp.fraction(self.setting.named[v])[0]) for v in d.free_symbols & self.values.keys())
 
     def _sign(self, form: Any) -> int:
         """Sign of a fraction. A factor whose sign takes new letters to see becomes a lemma; one that can vanish, or whose

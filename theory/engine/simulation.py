@@ -9,7 +9,7 @@ here: random numbers and decision rules (estimators.montecarlo), closed forms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -362,6 +362,64 @@ def widened(
         raise ValueError(f"by must be at least 1, got {by}: weights of narrower draws have no bound")
     drawn = gen.standard_normal(shape)
     return deviation * by * drawn, np.exp((np.log(by) - (by**2 - 1) / 2 * drawn**2).sum(axis=over))
+
+
+def shifted(gen: np.random.Generator, deviation: float, by: float, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Importance sampling of an exponential moment: normals with mean `by` deviations, and what each of them weighs.
+
+    Weights are as for `widened`, of each normal by itself.
+
+    Examples
+    --------
+    The mean of exp(3 z), which hangs on normals near 3 that are hardly ever drawn:
+
+    >>> noise, weights = shifted(np.random.default_rng(1), 1.0, 2.0, (100_000,))
+    >>> bool(abs(np.mean(weights * np.exp(3 * noise)) / np.exp(4.5) - 1) < 0.03)
+    True
+    """
+    drawn = gen.standard_normal(shape)
+    return deviation * (by + drawn), np.exp(-by * drawn - by**2 / 2)
+
+
+def turned(gen: np.random.Generator, reps: int, vectors: int, dimension: int) -> list[Any]:
+    """Vectors of independent standard normals, in axes that turn with them: each of shape (vectors, reps).
+
+    For statistics of lengths and angles only. The first axis lies along the first vector, the second one in the plane of
+    the first two, and so on; so the k-th vector has k - 1 normals, one length with a chi law, and zeros. Its Gram matrix is
+    that of `vectors` vectors of `dimension` normals each (Bartlett 1933, Proc. R. Soc. Edinburgh 53:260-283), from as many
+    draws as the matrix has entries.
+
+    Examples
+    --------
+    Mean squared length of the sum of two vectors of 9 normals:
+
+    >>> first, second = turned(np.random.default_rng(1), 100_000, 2, 9)
+    >>> bool(abs(np.mean(((first + second) ** 2).sum(axis=0)) / 18 - 1) < 0.01)
+    True
+    """
+    if not dimension >= vectors:
+        raise ValueError(f"dimension must be at least vectors = {vectors}, got {dimension}")
+    found = []
+    for k in range(vectors):
+        length = np.sqrt(gen.chisquare(dimension - k, reps))
+        found.append(np.stack([*(gen.standard_normal(reps) for _ in range(k)), length, *[0 * length] * (vectors - k - 1)]))
+    return found
+
+
+def count_law(chances: Iterable[Any]) -> list[Any]:
+    """Probabilities that 0, 1, ... of independent events happen, given the chance of each (numbers, or arrays of draws).
+
+    For events that a simulation enumerates instead of drawing them.
+
+    Examples
+    --------
+    >>> count_law([0.5, 0.25])
+    [0.375, 0.5, 0.125]
+    """
+    law: list[Any] = [1.0]
+    for chance in chances:
+        law = [none * (1 - chance) + one * chance for none, one in zip([*law, 0.0], [0.0, *law], strict=True)]
+    return law
 
 
 def _means(

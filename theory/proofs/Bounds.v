@@ -34,34 +34,6 @@ Proof.
   apply Rle_trans with (n * (beta / n)); [apply Rmult_le_compat_l; lra | right; field; lra].
 Qed.
 
-(* The classical noise, for eps of at most one: s^2 = ln (1.25/delta). *)
-Lemma classical_small : forall eps s x, 0 <= eps <= 1 -> 0 < s -> 5 / 4 * exp (- s ^ 2) <= 1 ->
-  x = s - eps / (4 * s) -> erfc x / 2 <= 5 / 4 * exp (- s ^ 2).
-Proof.
-  intros eps s x A B C ->. destruct (Rle_or_lt 0 (s - eps / (4 * s))) as [L | L].
-  - apply Rle_trans with (exp (- (s - eps / (4 * s)) ^ 2) / 2); [assert (T := erfc_bell _ L); lra |].
-    replace (- (s - eps / (4 * s)) ^ 2) with (- s ^ 2 + (eps / 2 - (eps / (4 * s)) ^ 2)) by (field; lra).
-    rewrite exp_plus. assert (P := exp_pos (- s ^ 2)).
-    assert (Q : exp (eps / 2 - (eps / (4 * s)) ^ 2) <= exp (1 / 2)) by (apply exp_at_most; assert (R := pow2_ge_0 (eps / (4 * s))); lra).
-    assert (R : exp (1 / 2) <= 5 / 2) by interval with (i_prec 40). nra.
-  - (* s^2 < eps/4: delta is near one *)
-    assert (S : s ^ 2 < 1 / 4).
-    { assert (M : s < eps / (4 * s)) by lra. apply Rmult_lt_compat_r with (r := s) in M; [| lra].
-      replace (eps / (4 * s) * s) with (eps / 4) in M by (field; lra). simpl. lra. }
-    assert (E : exp (- (1 / 4)) <= exp (- s ^ 2)) by (apply exp_at_most; lra). assert (F : 77 / 100 <= exp (- (1 / 4))) by interval with (i_prec 40).
-    assert (K : - (7 / 100) <= s - eps / (4 * s)).
-    { assert (G : exp (- s ^ 2) <= 4 / 5) by lra.
-      assert (H0 : 22 / 100 <= s ^ 2).
-      { destruct (Rle_or_lt (22 / 100) (s ^ 2)) as [Y | Y]; [exact Y | exfalso].
-        assert (Z : exp (- (22 / 100)) <= exp (- s ^ 2)) by (apply exp_at_most; lra). assert (4 / 5 < exp (- (22 / 100))) by interval with (i_prec 40). lra. }
-      assert (I : 46 / 100 <= s) by (apply Rnot_lt_le; intro; nra).
-      apply Rmult_le_reg_r with (4 * s); [lra |]. replace ((s - eps / (4 * s)) * (4 * s)) with (4 * s ^ 2 - eps) by (field; lra). lra. }
-    assert (M := erfc_falls _ _ K). rewrite erfc_mirrored in M.
-    assert (N := erfc_parts 0 (7 / 100)). rewrite erfc_0 in N.
-    assert (O : RInt bell 0 (7 / 100) <= 1 / 10) by (unfold bell; integral with (i_prec 40)).
-    lra.
-Qed.
-
 (* Theorem 1 at full batches, for eps of at most ln (1/delta) and c2 of at least 2. *)
 Lemma enough_noise : forall c2 t s x, 2 <= c2 -> 0 <= t <= 1 -> 0 < s -> sqrt 2 * x = s * (c2 - t / (2 * c2)) ->
   erfc x / 2 <= exp (- s ^ 2).

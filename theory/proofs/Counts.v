@@ -1,4 +1,5 @@
-(* The truncated negative binomial law: that it exists, once only, its mean, and the chance of a single run. *)
+(* The truncated negative binomial law: that it exists, once only, its mean, and the chance of a single run. What a Poisson
+   number of runs costs. *)
 Require Export Borrow.Objects.
 Open Scope R_scope.
 
@@ -266,3 +267,45 @@ Proof.
   assert (P := pos_INR k). rewrite S_INR. field. repeat split; lra.
 Qed.
 End Law.
+
+(* --- a Poisson number of runs ------------------------------------------------------------------------------------------ *)
+
+(* The mean of h x^(h - 1) over a Poisson number h with mean m: a series, h being one more than its index. *)
+Lemma poisson_slope : forall m x,
+  is_series (fun k => INR (S k) * (exp (- m) * m ^ S k / fact (S k)) * x ^ k) (m * exp (m * (x - 1))).
+Proof.
+  intros m x. assert (H := is_exp_Reals (m * x)). unfold is_pseries in H.
+  assert (K := is_series_scal_l (V := R_NormedModule) (m * exp (- m)) _ _ H).
+  replace (m * exp (m * (x - 1))) with (scal (m * exp (- m)) (exp (m * x))).
+  2: { unfold scal. simpl. unfold mult. simpl. rewrite Rmult_assoc, <- exp_plus. f_equal. f_equal. ring. }
+  apply is_series_ext with (2 := K). intro k. unfold scal. simpl. unfold mult. simpl. rewrite pow_n_pow, Rpow_mult_distr.
+  assert (F := INR_fact_lt_0 k). assert (P := pos_INR k).
+  change (fact k + k * fact k)%nat with (S k * fact k)%nat. rewrite mult_INR, S_INR.
+  match goal with |- context [match k with O => 1 | S _ => INR k + 1 end] => replace (match k with O => 1 | S _ => INR k + 1 end) with (INR k + 1) by (destruct k; simpl; ring) end.
+  field. lra.
+Qed.
+
+(* p and p': chances that one run's answer is better than the event's, on the two data sets. *)
+Theorem poisson_cost : forall m a e d b, 0 < m -> 1 < a -> 0 <= d <= 1 -> b = e + m * d + ln m / (a - 1) ->
+  let slope p := is_series (fun k => S k * (exp (- m) * m ^ S k / fact (S k)) * (1 - p) ^ k) in
+  let cost v v' := e + ln (Rpower v a * Rpower v' (1 - a)) / (a - 1) in
+  (forall p p' v v', 0 <= p <= 1 -> 0 <= p' <= 1 -> p' <= a / (a - 1) * p + d -> slope p v -> slope p' v' -> cost v v' <= b) /\
+  exists p p' v v', 0 <= p <= 1 /\ 0 <= p' <= 1 /\ p' <= a / (a - 1) * p + d /\ slope p v /\ slope p' v' /\ cost v v' = b.
+Proof.
+  intros m a e d b M A D -> slope cost.
+  assert (value : forall p, slope p (m * exp (m * (1 - p - 1)))) by (intro p; apply poisson_slope).
+  assert (costs : forall p p', cost (m * exp (m * (1 - p - 1))) (m * exp (m * (1 - p' - 1)))
+    = e + (ln m + m * ((a - 1) * p' - a * p)) / (a - 1)).
+  { intros p p'. unfold cost. f_equal. f_equal. unfold Rpower. rewrite <- exp_plus, ln_exp.
+    rewrite !ln_mult by (try exact M; apply exp_pos). rewrite !ln_exp. ring. }
+  split.
+  - intros p p' v v' P P' L V V'.
+    replace v with (m * exp (m * (1 - p - 1))) by (rewrite <- (is_series_unique _ _ V), <- (is_series_unique _ _ (value p)); reflexivity).
+    replace v' with (m * exp (m * (1 - p' - 1))) by (rewrite <- (is_series_unique _ _ V'), <- (is_series_unique _ _ (value p')); reflexivity).
+    rewrite costs. apply Rle_trans with (e + (ln m + m * ((a - 1) * d)) / (a - 1)); [| right; field; lra].
+    apply Rplus_le_compat_l. apply Rmult_le_compat_r; [left; apply Rinv_0_lt_compat; lra |]. apply Rplus_le_compat_l.
+    apply Rmult_le_compat_l; [lra |]. apply Rmult_le_compat_r with (r := a - 1) in L; [| lra].
+    replace ((a / (a - 1) * p + d) * (a - 1)) with (a * p + (a - 1) * d) in L by (field; lra). lra.
+  - exists 0, d, (m * exp (m * (1 - 0 - 1))), (m * exp (m * (1 - d - 1))).
+    split; [lra |]. split; [lra |]. split; [lra |]. split; [apply value |]. split; [apply value |]. rewrite costs. field. lra.
+Qed.

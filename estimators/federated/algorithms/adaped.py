@@ -48,7 +48,8 @@ class AdaPeD(Coupled):
     psi_rate : number >= 0, eta_3, which does not decay; 0 keeps psi.
     psi : number > 0, the first one; inf is local training.
     floor : number > 0 (below psi), psi never falls below it.
-    fine_tuning : whether the others train their own networks too, towards what they last received (Algorithm 6).
+    fine_tuning : whether the others train their own networks too, towards what they last received (Algorithm 6); then every
+        round takes the time and memory of all clients.
     as_printed : whether the copies sent are those from before the last step, of index t, as the printed lines have it.
     """
 
@@ -104,11 +105,14 @@ class AdaPeD(Coupled):
             mine |= {"received": received, "received_psi": np.full(len(clients), float(message["psi"]))}
         return {"common": ends.common, "psi": ends.psi}, mine
 
+    @property
+    def trains_alone(self) -> bool:
+        """With fine-tuning."""
+        return self.fine_tuning
+
     @typed
     def client_alone(self, task: Task, clients: np.ndarray, own: Mapping[str, Any], t: int) -> State:
         """With fine-tuning: train one's own network, towards what was last received."""
-        if not self.fine_tuning:
-            return {}
         given = {"own": own["personal"], "common": own["received"], "psi": own["received_psi"]}
         ends = self.pairs(task, clients, given, t, step=one_sided(self.step(t)))
         return {"personal": ends.own.astype(own["personal"].dtype)}
@@ -268,5 +272,6 @@ class DPAdaPeD(AdaPeD):
                 renyi=tuple(map(float, adaped_rdp(order=np.array(ORDERS), **spent))),
                 claims=("generative:thm7:valid",),
                 accountant=stated("rdp"),
+                simulated=True,
             )
         return [promise] * task.n_clients

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estimators.federated.algorithms.basic import Descent, everyone, rate_at
+from estimators.federated.algorithms.basic import Descent, rate_at
 from estimators.federated.algorithms.parts import State
 from estimators.federated.kinds import typed
+from estimators.federated.own_rows import rows_of
 from estimators.federated.pairs import PairStep
 from estimators.federated.task import weighted_sum
 from estimators.numerics.validation import probability, single
@@ -65,7 +66,7 @@ class Coupled(Descent):
     @typed
     def start(self, task: Terms, *, rounds: int) -> dict[str, Any]:
         """Every network with the same first parameters."""
-        personal = everyone(task)
+        personal = rows_of(np.asarray(task.initial(), np.float32), task.n_clients)
         return {"personal": personal, "shared": personal[0].astype(float), "psi": np.array(float(self.psi))}
 
     @typed

@@ -71,6 +71,11 @@ class Parts:
         """What some clients reply in round t, and what they keep: dicts of arrays with a row for each of them."""
         raise NotImplementedError
 
+    @property
+    def trains_alone(self) -> bool:
+        """Whether clients that are not called do anything, so that they are asked for what they keep."""
+        return type(self).client_alone is not Parts.client_alone
+
     @typed
     def client_alone(self, task: Task, clients: np.ndarray, own: Mapping[str, Any], t: int) -> State:
         """What clients that are not called in round t keep; {}: as it was."""
@@ -122,9 +127,10 @@ class Parts:
             reply, mine = self.client_update(task, clients, message, self.client_part(state, clients), t)
             whole(clients, reply, t)
             kept.append((clients, mine))
-        others = np.setdiff1d(np.arange(task.n_clients), clients)
-        if len(others) and type(self).client_alone is not Parts.client_alone:
-            kept.append((others, self.client_alone(task, others, self.client_part(state, others), t)))
+        if self.trains_alone:
+            others = np.setdiff1d(np.arange(task.n_clients), clients)
+            if len(others):
+                kept.append((others, self.client_alone(task, others, self.client_part(state, others), t)))
         changed, notes = self.server_aggregate(terms, server, t, clients, reply)
         if task.meter is not None:
             task.meter.close(clients)

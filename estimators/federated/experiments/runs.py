@@ -285,7 +285,8 @@ def summarised(guarantees: Sequence[Guarantee | None], groups: Any) -> list[Any]
         for (mechanism, adjacency, trusted), promises in kinds.items():
             entry = {"group": group, "clients": len(promises), "of": len(members)}
             entry |= {key: span([getattr(promise, key) for promise in promises]) for key in ("eps", "delta")}
-            found.append({**entry, "adjacency": adjacency, "trusted": trusted, "mechanism": mechanism})
+            entry |= {"adjacency": adjacency, "trusted": trusted, "mechanism": mechanism}
+            found.append({**entry, "simulated": True})  # whatever an algorithm says: the noise of a run is its seed's
     return found
 
 

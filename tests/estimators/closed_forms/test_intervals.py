@@ -33,7 +33,7 @@ def test_ebci_golden_numbers(level, kappa):
     np.testing.assert_allclose(robust_critical_value(RATIOS, kappa, level), EBCI[level, kappa], rtol=0, atol=2e-8)
 
 
-@pytest.mark.parametrize(("m2", "kappa"), [(0.5, np.inf), (1.0, 3.0), (4.0, 3.0), (4.0, 10.0)])
+@pytest.mark.parametrize(("m2", "kappa"), [(0.5, np.inf), (1.0, 1.5), (1.0, 3.0), (4.0, 3.0), (4.0, 10.0), (1.0, 12.0)])
 def test_no_law_of_the_bias_is_worse(m2, kappa):
     """At the critical value a linear program over laws on a fine grid misses 5 %, no more."""
     c = float(robust_critical_value(m2, kappa))
@@ -44,6 +44,16 @@ def test_no_law_of_the_bias_is_worse(m2, kappa):
         -miss, A_ub=rows, b_ub=None if rows is None else [kappa], A_eq=[np.ones(t.size), t / m2], b_eq=[1, 1]
     )
     assert -program.fun == pytest.approx(0.05, abs=2e-5)
+
+
+def test_the_more_kurtosis_the_worse_up_to_the_worst_law_of_all():
+    """From the law of one value at 1 to that on 0 and t0, whose kurtosis is t0/m2, and no further."""
+    m2, c = 1.0, 3.0
+    kappas = np.linspace(1, 14, 40)
+    missed = np.array([worst_noncoverage(1 / (1 + m2), 1 - 2 * stats.norm.sf(c / np.sqrt(1 + m2)), k) for k in kappas])
+    assert missed[0] == pytest.approx(stats.norm.sf(c - 1) + stats.norm.sf(c + 1), abs=1e-14)
+    assert (np.diff(missed) >= -1e-15).all()
+    assert missed[-1] == worst_noncoverage(0.5, 1 - 2 * stats.norm.sf(c / np.sqrt(2)))
 
 
 def test_worst_noncoverage_of_the_usual_interval():

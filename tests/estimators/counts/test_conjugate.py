@@ -216,7 +216,10 @@ def rates_by_brute_force():
             for x, n in zip(ONES, TRIALS, strict=True)
         )  # fmt: skip
 
-    t, rho, weights = lattice(lambda t, rho: special.expit(t) * special.expit(-t), log_likelihood, -9, 7)
+    size = TRIALS.sum() / 7  # of the clients with trials
+    t, rho, weights = lattice(
+        lambda t, rho: special.expit(t) * special.expit(-t) * np.sqrt(rho) * (4 + size * rho) ** -1.5, log_likelihood, -9, 7
+    )
     mu = special.expit(t)
     laws = [stats.beta(mu / rho + x, special.expit(-t) / rho + n - x) for x, n in zip(ONES, TRIALS, strict=True)]
     return BetaBinomial().fit(ONES, TRIALS), laws, weights, mu, np.sqrt(mu * special.expit(-t) * rho / (1 + rho)), 0.3

@@ -239,6 +239,7 @@ def test_the_guarantee_is_the_accountants(joint, participants):
     promise = promised[0]
     assert promise is not None
     assert promised == [promise] * 6
+    assert promise.simulated
     clips = {"C1": 0.1, "C2": 0.0 if joint else 0.2}
     noise = {"sigma2_q1": (z * 0.1) ** 2, "sigma2_q2": (z * 0.2) ** 2}
     spent = {"tau": 3, "T": 21, "K": participants or 6, "m": 6, **noise, **clips}

@@ -260,6 +260,7 @@ def test_levels_promise_what_their_own_noise_gives():
     assert [k for k, promise in enumerate(promised) if promise is None] == GROUPS["public"]
     eps = epsilon(Event(noise=0.6, sampling="poisson", rate=0.4, number=7), delta=1e-3)
     assert all(promised[k].eps == pytest.approx(eps) for k in GROUPS["private"])
+    assert all(promised[k].simulated for k in GROUPS["private"])
     two = FedHDP(learning_rate=0.1, rate=0.4, multipliers=(0.6, 1.2), ratios=(1.0, 0.5), delta=1e-3)
     assert two.guarantees(task(), rounds=7)[0].eps > 2 * two.guarantees(task(), rounds=7)[1].eps
 

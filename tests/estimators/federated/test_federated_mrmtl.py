@@ -315,6 +315,7 @@ def test_choices_cost_what_they_should():
     promised = next(g for g in algorithm.guarantees(t, rounds=rounds) if g is not None)
     assert promised.eps == pytest.approx(spent, rel=1e-12)
     assert promised.adjacency == "row add-remove"
+    assert promised.simulated
     one = IFCA(clusters=1, privacy=PRIVATE, **RATE)
     np.testing.assert_allclose(one.start(t, rounds=rounds)["multiplier"], plain, rtol=1e-9)
     with pytest.raises(ValueError, match="client 0: eps=3 at delta"):
@@ -349,6 +350,7 @@ def test_choices_beside_other_batches(work, adjacency):
     z = algorithm.start(t, rounds=10)["multiplier"][0]
     promised = next(g for g in algorithm.guarantees(t, rounds=10) if g is not None)
     assert promised.adjacency == adjacency
+    assert promised.simulated
     assert 3.0 * (1 - 1e-6) < promised.eps <= 3.0 * (1 + 1e-9)
     if work["rule"] != "fixed":
         shift, steps = (2, 10) if work["rule"] == "epochs" else (1, 20)
@@ -372,6 +374,7 @@ def test_tuning_is_paid_for():
     promised = next(g for g in algorithm.guarantees(t, rounds=6) if g is not None)
     assert promised.eps == pytest.approx(spent, rel=1e-12)
     assert promised.trusted == "server"
+    assert promised.simulated
     alone = Local(privacy=PRIVATE, **RATE).start(sub, rounds=6)["multiplier"]
     assert (z > alone).all()
 

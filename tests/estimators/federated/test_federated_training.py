@@ -59,6 +59,7 @@ def test_private_rows_get_what_they_asked_for():
     promised = algorithm.guarantees(task(), rounds=4)
     assert promised[-1] is None
     np.testing.assert_allclose([g.eps for g in promised[:-1]], eps[:-1], rtol=1e-2)
+    assert all(str(g).startswith("simulated, no guarantee; ") for g in promised[:-1])
 
 
 def test_measures_are_of_the_rows_they_name():

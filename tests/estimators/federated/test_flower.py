@@ -49,6 +49,12 @@ learning_rate = 0.05
 privacy = { kind = "RowPrivacy", accountant = "rdp", eps = 6.0, delta = 1e-3, clip = 1.0 }
 """
 APPS = "from estimators.federated import flower\n\nserver = flower.server_app()\nclient = flower.client_app()\n"
+PATIENT = """from flwr.common import constant
+
+constant.HEARTBEAT_DEFAULT_INTERVAL = 600
+"""
+"""Flower starts a process for every message and takes back its task, which it then gives to another new process, unless it
+is heard of within 30 s; no setting says so.  With many processes on few cores none would ever be."""
 PROJECT = """
 [build-system]
 requires = ["hatchling"]
@@ -202,10 +208,12 @@ def federation(tmp_path):
     (app / "parts_apps" / "apps.py").write_text(APPS)
     (app / "pyproject.toml").write_text(PROJECT)
     home.mkdir()
+    (home / "sitecustomize.py").write_text(PATIENT)  # before anything of Flower is imported
     connection = f'address = "127.0.0.1:{link}"\ninsecure = true\n'
     (home / "config.toml").write_text(f'[superlink]\ndefault = "here"\n[superlink.here]\n{connection}')
     root, path = str(Path(flower.__file__).parents[2]), f"{commands}{os.pathsep}{os.environ['PATH']}"
-    own = {"FLWR_HOME": str(home), "HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0", "PYTHONPATH": root, "PATH": path}
+    own = {"FLWR_HOME": str(home), "HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0"}
+    own |= {"PYTHONPATH": f"{home}{os.pathsep}{root}", "PATH": path}
     with ExitStack() as ends:
 
         def start(name, *arguments):
@@ -224,7 +232,7 @@ def federation(tmp_path):
             order = [commands / "flwr", "run", str(app), "here", "--run-config", pairs]
             subprocess.run(order, env=os.environ | own, check=True, timeout=300)
             out = Path(config["out"])
-            until(lambda: out.exists() and out.stat().st_size, 540)
+            until(lambda: out.exists() and out.stat().st_size, 1200)
             return json.loads(out.read_text())
 
         yield run

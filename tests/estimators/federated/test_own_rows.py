@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from estimators.federated import own_rows
-from estimators.federated.algorithms import DPFedAvg, PFedMe
+from estimators.federated.algorithms import AdaPeD, DPFedAvg, PFedMe, QuPeD
 from estimators.federated.data import synthetic_federation
 from estimators.federated.experiments import checkpoints
 from estimators.federated.models import logistic_regression
@@ -16,6 +16,8 @@ CLIENTS, ROUNDS = 12, 4
 ALGORITHMS = {
     "pfedme": PFedMe(learning_rate=0.1, personal_rate=0.1, lam=2.0, inner_steps=2, number=3),
     "fedhdp": DPFedAvg(learning_rate=0.1, lam=0.3, number=3),
+    "adaped": AdaPeD(learning_rate=0.1, psi_rate=0.01, number=3),
+    "quped": QuPeD(learning_rate=0.1, lam=0.3, number=3),
 }
 
 
@@ -52,6 +54,23 @@ def test_sparse_rows_have_the_bits_of_dense_ones(name, task, monkeypatch, tmp_pa
         np.testing.assert_array_equal(found.state["personal"][np.arange(CLIENTS)], dense.state["personal"])
         np.testing.assert_array_equal(found.state["shared"], dense.state["shared"])
         assert found.record == dense.history[-1]
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_round_reads_the_rows_of_those_alone_that_it_calls(name, task, sparse, monkeypatch):
+    read, rows = [], OwnRows.__getitem__
+
+    def counting(self, clients):
+        read.append(np.size(clients))
+        return rows(self, clients)
+
+    monkeypatch.setattr(OwnRows, "__getitem__", counting)
+    algorithm = ALGORITHMS[name]
+    state = algorithm.start(task.terms, rounds=1)
+    read.clear()
+    algorithm.round(task, state, 0)
+    assert read
+    assert max(read) == 3 < CLIENTS
 
 
 def test_a_checkpoint_holds_those_alone_that_took_part(sparse, tmp_path):

@@ -31,6 +31,17 @@ def far(times):
     return lambda gen, reps: np.tile(gen.standard_normal((reps // times + 1, 1)) ** 2, (times, 1))[:reps]
 
 
+def alike(gen, reps):
+    """Nothing repeats, but what is drawn in one call has a little in common."""
+    return gen.standard_normal((reps, 1)) + 0.1 * gen.standard_normal()
+
+
+def following(gen, reps):
+    """Every replicate has something of the one before."""
+    noise = gen.standard_normal((reps + 1, 1))
+    return noise[1:] + 0.5 * noise[:-1]
+
+
 def seeded(gen, reps):
     """Each call from the same seed, and a look at the generator as an alibi."""
     gen.random()
@@ -60,6 +71,8 @@ class Shared:
         (near(2), 4096, "not independent"),
         (far(8), 4096, "means of (1024|4096|16384|65536) replicates have"),
         (far(8), 48_000, "not independent"),
+        (alike, 4096, "means of (4096|16384|65536) replicates have"),
+        (following, 4096, "not independent"),
         (seeded, 4096, "repeat to the last bit"),
         (one_set, runner.CHUNK, "repeat to the last bit"),
         (lambda gen, reps: seeded(gen, reps) > 1, 4096, "repeat to the last bit"),
@@ -67,7 +80,7 @@ class Shared:
     ],
 )
 @pytest.mark.parametrize("threads", [1, 4])
-def test_replicates_that_repeat_are_refused(draw, batch, match, threads):
+def test_replicates_that_repeat_or_hang_together_are_refused(draw, batch, match, threads):
     with pytest.raises(ValueError, match=match):
         mc.run(mc.SampledExperiment(draw, 1, batch=batch), 1_000_000, "repeat", threads=threads)
 

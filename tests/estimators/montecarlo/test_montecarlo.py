@@ -200,6 +200,32 @@ class TestKernels:
             monkeypatch.setattr(kernels, name, getattr(kernel, "py_func", kernel))  # the same when JIT is off
         assert_equal_up_to_rounding(experiment.kernel_call(mc.stream("source", 0), 70), compiled)
 
+    def test_words_are_numpys_draws_to_the_last_bit_and_leave_numpys_state(self):
+        """Of four million normals, so that about a thousand come from the ziggurat's tail."""
+        plain, drawn = mc.stream("words", 0), mc.stream("words", 0)
+        whole, normals = drawn.bit_generator.state, np.empty((64, kernels.LANES))
+        words = kernels.Words(whole["state"]["state"])
+        for _ in range(1024):
+            kernels._words_block(words, normals)
+            assert normals.T.tobytes() == plain.standard_normal((kernels.LANES, 64)).tobytes()
+        drawn.bit_generator.state = whole
+        assert drawn.random() == plain.random()
+
+    @pytest.mark.parametrize("bits", [np.random.SFC64, np.random.PCG64, np.random.Philox])
+    @pytest.mark.parametrize("tables", [True, False])
+    def test_kernels_draw_what_their_generator_would(self, bits, tables, monkeypatch):
+        """By its words, where numba has the tables, or by calling NumPy: the same moments as the twin's, and the generator
+        moves on by whole blocks.
+        """
+        if not tables:
+            monkeypatch.setattr(kernels, "ki_double", np.zeros(0))
+        experiment, reps = EXPERIMENTS[0], 3 * kernels.LANES
+        gens = [np.random.Generator(bits(5)) for _ in range(3)]
+        compiled, plain = experiment.kernel_call(gens[0], reps), experiment.reference_call(gens[1], reps)
+        assert_equal_up_to_rounding(compiled, plain)
+        gens[2].standard_normal(reps * experiment.draws_per_replicate)
+        assert gens[0].random() == gens[1].random() == gens[2].random()
+
     def test_bare_kernel_sums_its_draws(self):
         bare = getattr(kernels.bare_kernel, "py_func", kernels.bare_kernel)
         expected = mc.stream("bare", 0).standard_normal(50).sum()

@@ -291,11 +291,12 @@ class TestSmoothness:
 
 
 class TestGuards:
-    def test_a_net_beyond_its_last_point(self):
-        source = net("end", 0, 6, CLIENTS.net_order())
-        CLIENTS.kernel_call(source, 64)
+    @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: type(e).__name__)
+    def test_a_net_beyond_its_last_point(self, experiment):
+        source = net("end", 0, 6, experiment.net_order())
+        experiment.kernel_call(source, 64)
         with pytest.raises(ValueError, match="beyond its last point"):
-            CLIENTS.kernel_call(source, 64)
+            experiment.kernel_call(source, 64)
 
     def test_too_few_randomisations(self):
         with pytest.raises(ValueError, match="replications must be >= 8, got 4"):

@@ -1,5 +1,7 @@
 """Small nets: laws as quantiles, means over nets, how many, their least standard error, rates, guards."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -164,6 +166,21 @@ class TestSmallNets:
     def test_what_small_nets_cannot_serve_is_said(self, draw, why):
         with pytest.raises(mc.NoNet, match=why):
             mc.plan_strata(mc.SampledExperiment(draw, 1), [mc.Check("x", [1], 1.0, 1.0)], "no", detectable=1e-3)
+
+    def test_too_few_small_nets_are_refused(self):
+        experiment, checks = event(0.3), [mc.Check("share", [1], 0.3, 0.3)]
+        plan = replace(mc.plan_strata(experiment, checks, "few", detectable=1e-2), nets=64)
+        with pytest.raises(ValueError, match="plan: nets must be >= 1024, got 64"):
+            mc.perform_on_strata(experiment, checks, "few", plan)
+
+    def test_small_nets_that_share_a_scrambling_are_refused(self):
+        class Twice(mc.StratifiedExperiment):
+            def points(self, gen, nets):
+                for points in super().points(gen, -(-nets // 2)):
+                    yield np.repeat(points, 2, axis=0)
+
+        with pytest.raises(ValueError, match="not independent"):
+            mc.run(Twice(event(0.3, 2), 6), 65_536, "twice")
 
     def test_a_statistic_that_is_no_number_is_said(self):
         def draw(gen, reps):

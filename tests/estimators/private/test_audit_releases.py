@@ -9,7 +9,7 @@ from borrow import main
 from estimators.accounting.mechanisms import gaussian_epsilon
 from estimators.accounting.shuffling import shuffled_epsilon
 from estimators.private import FiniteOutput
-from estimators.private.audit_cases import BROKEN, CASES, audit_draws, audit_release, neighbours
+from estimators.private.audit_cases import BROKEN, CASES, audit_draws, audit_release, lied_to, neighbours
 
 MANY = {"half the noise, Gaussian", "budget spent twice", "lying server, unchecked lists"}  # eps below twice the claim
 
@@ -85,6 +85,13 @@ def test_pairs_share_the_error():
 
     refuted = [audit_release(answer, [(0, 1)] * 10, eps=true, runs=200, beta=0.2, seed=s).refuted for s in range(40)]
     assert sum(refuted) <= 16  # 8 + 3 deviations
+
+
+def test_an_attack_that_was_never_made_is_no_attack_that_failed():
+    with pytest.raises(ValueError, match="threshold must be more than half of the 9 parties"):
+        lied_to(threshold=4, runs=8)
+    with pytest.raises(ValueError, match="bits must be at most 62"):
+        lied_to(clients=62, threshold=40, runs=8)
 
 
 @pytest.mark.parametrize(

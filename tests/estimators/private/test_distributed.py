@@ -14,6 +14,7 @@ from estimators.private.secure_sum import (
     FIELD,
     PRIME,
     Party,
+    RoundEnded,
     Signature,
     first_rounds,
     is_signed,
@@ -137,7 +138,7 @@ def test_a_server_that_lies_learns_the_sum_of_few_unless_lists_are_signed(m, thr
     found = lying_server(values, threshold=threshold, bits=m + 1, careless=True)
     assert found.total.tolist() == [values[:few].sum()]
     assert len(found.heard) == few == max(1, -(-m * (2 * threshold - m) // threshold))
-    with pytest.raises(ValueError, match="have signed the list of who was heard, the threshold is"):
+    with pytest.raises(RoundEnded, match="have signed the list of who was heard, the threshold is"):
         lying_server(values, threshold=threshold, bits=m + 1, careless=False)
 
 

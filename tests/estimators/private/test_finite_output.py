@@ -13,11 +13,11 @@ from scipy.stats import chi2
 
 from estimators.private import FiniteOutput, MeanClient, RateClient, read_report
 from estimators.private.mechanisms import least_noise, worst_variances
-from estimators.private.rate_laws import log_likelihood, noisy_value
+from estimators.private.noise_laws import log_likelihood, noisy_value
 from estimators.private.window_designs import Design, design, two_point
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from bench.private_mechanisms import linear_program
+from bench.private_mechanisms import lower_bound
 
 few = settings(max_examples=max(1, settings().max_examples // 5))
 EPS = st.floats(-9.0, math.log10(20.0)).map(lambda power: 10.0**power)
@@ -76,14 +76,11 @@ def test_reports_are_unbiased_and_the_worst_variance_is_exact(eps):
     assert all(v <= d.worst_variance() for v in variances)
 
 
-@pytest.mark.parametrize(
-    ("eps", "inputs", "outputs", "reach"), [(0.5, 9, 81, 6.0), (1.0, 9, 81, 3.2), (2.0, 9, 81, 2.0), (4.0, 17, 161, 1.4)]
-)
-def test_no_mechanism_is_two_percent_better(eps, inputs, outputs, reach):
-    """Fewer inputs to serve make a linear program's mechanism no worse than one for all of them."""
-    best = linear_program(eps, inputs, outputs, reach)
-    assert best < float(design(eps).worst_variance()) < 1.02 * best
-    assert not float(two_point(eps).worst_variance()) < 1.02 * best
+@pytest.mark.parametrize("eps", [0.5, 1.0, 2.0, 4.0])
+def test_no_mechanism_is_half_a_percent_better(eps):
+    """By a bound that holds for all of them, whatever their outputs are."""
+    best = lower_bound(eps)
+    assert best < float(design(eps).worst_variance()) < 1.005 * best
 
 
 def test_variances_beside_known_mechanisms():

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
-from scipy.special import betainc
+from scipy.special import betainc, logsumexp
 from scipy.stats import beta, betabinom, binom, ks_2samp, norm, truncnorm
 
 from estimators.accounting.budget import Guarantee
@@ -19,9 +19,10 @@ from estimators.private import (
     RateReport,
 )
 from estimators.private.mean_posterior import TruncatedNormals, clipped_moments
+from estimators.private.noise_laws import StaircaseNoise, log_likelihood
 from estimators.private.posterior import Nodes, Places, Window, density
-from estimators.private.rate_laws import log_likelihood
-from estimators.private.rate_posterior import Betas
+from estimators.private.rate_posterior import Betas, rate_posteriors
+from estimators.private.staircase import Staircase
 
 RNG = np.random.default_rng
 LOW, HIGH = -3.0, 5.0
@@ -362,25 +363,61 @@ def test_rates_cover_on_average_over_the_stated_hyperprior():
     assert 0.94 - error <= np.mean(held) <= 0.96 + error
 
 
-def test_rates_far_nearer_to_an_end_than_the_places_are_covered():
-    """Of priors with nearly all mass at the ends rates may be 1e-100; the lower end of the interval stayed at 5e-17.
+def test_laws_nearer_to_an_end_than_the_places_are_exact():
+    """Of priors with nearly all mass at the ends rates may be 1e-100; the first place is at 5e-17.
 
-    25 federations with such priors, the same for rates and for one minus them; before, 46 % of the rates were covered.
+    Against mixtures of Beta laws at each node, which know no places; and one minus the rates have the mirrored laws.
     """
-    rng, held = RNG(5), []
+    rng = RNG(5)
+    sent = Guarantee(1.0, 0.0, "row", "client", "discrete-laplace")
+    stop, s = -np.expm1(-1.0), 0.8
+    p = rng.beta(0.3 * (s**-2 - 1), 0.7 * (s**-2 - 1), 12)
+    values = rng.binomial(30, p) + rng.geometric(stop, 12) - rng.geometric(stop, 12)
+    reports = [RateReport("", 30, sent, "ones", 30, float(v), 1.841) for v in values]
+    model = PrivateRates().fit(reports)
+    nodes = list(zip(model.nodes_.weight, *Betas.shapes(model.nodes_.centre, model.nodes_.spread), strict=True))
+    for t in (1e-250, 1e-100, 1e-40, 1e-20, 1e-16, 1e-10):
+        exact = sum(weight * rate_posteriors(reports, a, b)[0].cdf(t) for weight, a, b in nodes if weight > 1e-6)
+        np.testing.assert_allclose(model.posterior_cdf(t), exact, rtol=0.03, atol=1e-6)
+    deep = 0
+    for q in (1e-3, 0.025, 0.5):
+        ends = model.posterior_quantile(q)
+        deep += np.count_nonzero(ends < 1e-17)
+        assert (ends > 0).all()
+        np.testing.assert_allclose([model.posterior_cdf(float(end))[i] for i, end in enumerate(ends)], q, rtol=1e-9)
+    assert deep > 0
+    mirrored = PrivateRates().fit([RateReport("", 30, sent, "ones", 30, 30.0 - v, 1.841) for v in values])
+    low, high = model.interval()
+    np.testing.assert_allclose(mirrored.interval(), (1 - high, 1 - low), atol=1e-9)
+    draws = model.sample_posterior(rng, 4000)
+    for t in (1e-40, 1e-20):
+        below = model.posterior_cdf(t)
+        np.testing.assert_allclose((draws < t).mean(axis=0), below, atol=5 * np.sqrt(below.max() / 4000))
+
+
+def test_of_rates_no_number_is_as_small_as_the_quantile_is_an_end():
+    """All answers are zeros: half of what is below 1e-308 has no other number than 0, where the law has nothing."""
     sent = Guarantee(10.0, 0.0, "row", "client", "discrete-laplace")
-    for _ in range(25):
-        mu, size = 0.02 * rng.random(), 1 / rng.uniform(0.7, 0.99) ** 2 - 1
-        p = rng.beta(mu * size, (1 - mu) * size, 10)
-        ones = rng.binomial(10, p)
-        ends = []
-        for values in (ones, 10 - ones):
-            model = PrivateRates().fit([RateReport("", 10, sent, "ones", 10, float(v), 9e-5) for v in values])
-            ends.append(np.array(model.interval()))
-            assert (model.posterior_cdf(1e-200) >= np.where(ends[-1][0] == 0, 0.025, 0.0)).all()
-        np.testing.assert_allclose(ends[0], 1 - ends[1][::-1], atol=1e-9)
-        held.append(np.mean((ends[0][0] <= p) & (p <= ends[0][1])))
-    assert np.mean(held) > 0.94
+    model = PrivateRates().fit([RateReport("", 10, sent, "ones", 10, 0.0, 9e-5)] * 10)
+    low = model.posterior_quantile(1e-3)
+    assert (low == 0).all()
+    assert (model.posterior_cdf(1e-300) > 1e-3).all()
+    assert (model.posterior_cdf(0.0) == 0).all()
+
+
+@pytest.mark.parametrize("eps", [0.3, 1.0, 4.0, 8.0])
+@pytest.mark.parametrize("normal", [0.3, 1.9, 2.1, 10.0])
+def test_staircase_noise_behind_normal_errors_has_the_density_of_sums(eps, normal):
+    """Against the exact law on whole numbers, so fine that it is a continuum; into tails that only noise reaches."""
+    law = Staircase(sensitivity=400, eps=eps)
+    noise = StaircaseNoise(np.array([law.variance / 400**2]), np.zeros(1), np.array([eps]), np.ones(1))
+    reach = int(400 * (60 / min(eps, 2.0) + 9 * normal + eps * normal**2))
+    y = np.arange(-reach, reach + 1)
+    chance = law.log_likelihood(y, 0)
+    for away in (0.0, 0.7 * normal, 2 * normal, 5 * normal, 10 / eps + 8 * normal, eps * normal**2 + 9 * normal + 5):
+        exact = logsumexp(chance + norm.logpdf(away, y / 400, normal))
+        found = noise.log_density(np.array([0]), np.array([[away]]), np.array([[normal**2]]))[0, 0]
+        assert found == pytest.approx(exact, abs=0.02 if normal < 2 else 0.1)  # of 400 levels the best step is another
 
 
 def test_the_extremes_of_rates_keep_their_width():

@@ -24,8 +24,9 @@ from estimators.private import (
     release_prior,
 )
 from estimators.private.noise import flip_probability
+from estimators.private.noise_laws import log_likelihood, noisy_value
 from estimators.private.prior import NormalMixtures, cut_mean, grid_posterior
-from estimators.private.rate_laws import log_likelihood, noisy_value, rate_posteriors
+from estimators.private.rate_posterior import rate_posteriors
 from estimators.private.rates import pair_errors, rate_errors
 from estimators.private.server import pooled_sigma2
 

@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal
 
 from estimators.regression.client_rows import ClientRows, Groups, RegressionTally, Tallies
 from estimators.regression.covariances import Coordinates
+from estimators.regression.gauss_hermite import Quadrature
 from estimators.regression.linear_clients import LinearClients
 from estimators.regression.logistic_clients import LogisticClients
 from estimators.regression.nested_linear import centred, evaluate_nested
@@ -176,17 +177,19 @@ def test_slopes_are_those_of_the_value():
             assert state.by_root[place] == pytest.approx(slope, abs=2e-6)
     rows = ClientRows.read(Xs, [(Y > 2.0).astype(float) for Y in Ys])
     coordinates = Coordinates.of(Tallies.of(rows).pooled(), len(rows.Y))
-    surface = NestedQuadrature(rows, coordinates, None, 1e-10, codes)
-    roots = np.array([[[0.5], [0.2], [0.4]], [[0.3], [-0.3], [0.5]]])
-    state, h = surface.at(*roots), 1e-4
-    assert state.settled
-    for place in np.ndindex(roots.shape):
-        step = np.zeros(roots.shape)
-        step[place] = h
-        slope = (surface.at(*roots + step).loss - surface.at(*roots - step).loss) / (2 * h)
-        assert state.by_root[place] == pytest.approx(slope, abs=2e-4)
-    for level in (0, 1):  # the slope in the covariance itself gives that in its root
-        np.testing.assert_allclose(-2 * state.by_covariance[level] @ roots[level], state.by_root[level], atol=2e-3)
+    one = np.array([[[0.5], [0.2], [0.4]], [[0.3], [-0.3], [0.5]]])
+    two = np.concatenate([one, [[[0.1], [0.4], [-0.2]], [[0.3], [0.2], [0.1]]]], axis=2)
+    for roots, close in ((one, 2e-4), (two, 2e-3)):
+        surface = NestedQuadrature(rows, coordinates, None, 1e-10, codes)
+        state, h = surface.at(*roots), 1e-4
+        assert state.settled
+        for place in list(np.ndindex(roots.shape))[:: roots.shape[2] + 1]:
+            step = np.zeros(roots.shape)
+            step[place] = h
+            slope = (surface.at(*roots + step).loss - surface.at(*roots - step).loss) / (2 * h)
+            assert state.by_root[place] == pytest.approx(slope, abs=close)
+        for level in (0, 1):  # the slope in the covariance itself gives that in its root
+            np.testing.assert_allclose(-2 * state.by_covariance[level] @ roots[level], state.by_root[level], atol=5 * close)
 
 
 def test_order_and_units_and_origin_do_not_matter():
@@ -308,6 +311,57 @@ def test_visits_within_herds():
     assert model.group_mean_[0, 0] == pytest.approx(model.mu_[0] + sds[1] * (chance @ u) / chance.sum(), abs=1e-6)
 
 
+def test_two_coefficients_within_groups():
+    """Likelihood and posterior means by brute force: sums over 25^2 places of a group's effects times 25^2 of a client's."""
+    rng = np.random.default_rng(1)
+    groups = np.repeat(np.arange(3), 2)
+    Xs = [np.column_stack([np.ones(7), rng.normal(size=7)]) for _ in groups]
+    thetas = [1.0, -1.0] + rng.normal(0, 1, (3, 2))[groups] + rng.normal(0, [1.0, 0.7], (6, 2))
+    Ys = [(rng.random(7) < 1 / (1 + np.exp(-X @ t))).astype(float) for X, t in zip(Xs, thetas, strict=True)]
+    model = LogisticClients(tol=1e-3).fit(Xs, Ys, groups)
+    assert model.converged_
+    places = np.stack(np.meshgrid(*[np.linspace(-6.4, 6.4, 25)] * 2), axis=-1).reshape(-1, 2)
+    mass = np.exp(-np.sum(places**2, axis=1) / 2)
+    mass /= mass.sum()
+    effects, own = (places @ np.linalg.cholesky(C).T for C in (model.group_covariance_, model.covariance_))
+    total, first = 0.0, None
+    for g in range(3):
+        joint = []  # of each client, over the group's places and its own
+        for i in np.flatnonzero(groups == g):
+            sign = 2 * Ys[i] - 1
+            given = [-np.logaddexp(0, -sign * (Xs[i] @ model.mu_ + effects @ Xs[i].T + own[k] @ Xs[i].T)).sum(axis=1)
+                     for k in range(len(own))]  # fmt: skip
+            joint.append(np.exp(np.stack(given, axis=1)) * mass)
+        clients = [part.sum(axis=1) for part in joint]
+        chance = mass * np.prod(clients, axis=0)
+        total += np.log(chance.sum())
+        if first is None:
+            first = chance / chance.sum(), joint[0] / clients[0][:, None]
+    assert model.log_likelihood_ == pytest.approx(total, abs=2e-3)
+    chance, places_of_client = first
+    group = model.mu_ + chance @ effects
+    np.testing.assert_allclose(model.group_mean_[0], group, atol=3e-4)
+    theta = model.mu_ + effects[:, None] + own
+    weights = chance[:, None] * places_of_client
+    mean = np.einsum("gk,gkd->d", weights, theta)
+    np.testing.assert_allclose(model.posterior_mean_[0], mean, atol=3e-4)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_groups_alike_leave_the_clients_likelihood(k):
+    Xs, Ys, groups = simulate(d=2)
+    rows = ClientRows.read(Xs, [(Y > 0).astype(float) for Y in Ys])
+    coordinates, root = Coordinates.of(Tallies.of(rows).pooled(), len(rows.Y)), np.array([[0.8, 0.0], [0.3, 0.5]])[:, :k]
+    codes = Groups.read(groups, len(Xs), True)
+    assert codes is not None
+    nested = NestedQuadrature(rows, coordinates, None, 1e-8, codes).at(root, 0 * root)
+    alone = Quadrature(rows, coordinates, None, 1e-8).at(root)
+    assert nested.loss == pytest.approx(alone.loss, abs=1e-3)
+    np.testing.assert_allclose(nested.phi, alone.phi, atol=1e-3)
+    np.testing.assert_allclose(nested.nu, alone.nu, atol=1e-3)
+    np.testing.assert_allclose(nested.cov, alone.cov, atol=1e-3)
+
+
 @pytest.mark.parametrize(
     ("kind", "way", "spoil", "says"),
     [
@@ -322,7 +376,7 @@ def test_visits_within_herds():
         (LinearClients, {}, {"groups": lambda g: np.arange(len(g))}, "one client per group"),
         (LinearClients, {}, {"groups": lambda g: [None, *g[1:]]}, "holds a missing value"),
         (LinearClients, {"shared": [1, 2]}, {"Xs": lambda X: X[:1], "Ys": lambda Y: Y[:1]}, "interpolates every response"),
-        (LogisticClients, {}, {}, "one coefficient that varies.* got 3; name the others in shared"),
+        (LogisticClients, {}, {}, "2 coefficients at most that vary, got 3; name the others in shared"),
         (LogisticClients, {"shared": [1, 2], "likelihood": "bound"}, {}, "groups need likelihood='quadrature'"),
     ],
 )

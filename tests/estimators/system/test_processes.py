@@ -310,6 +310,35 @@ def test_coqc_ends_with_the_prover_however_that_ends(tmp_path, wrapped):
     until(lambda: gone(below), seconds=soon())
 
 
+JUDGE = """
+import sys
+from pathlib import Path
+from theory.coq import checker
+checker.WORK = Path(sys.argv[1])
+checker.WORK.mkdir()
+checker.coqc = lambda: (sys.argv[2], "8.16")
+if sys.argv[3] == "libraries":
+    checker.compile_libraries(sys.argv[2], ["Sums"])
+else:
+    text = "Theorem a : True.\\nDefinition all_theorems := (a).\\n" + checker.SHOW
+    list(checker.judge_texts(sys.argv[2], {"a:b": text, "a:c": text}, 1, batch=1))
+"""
+
+
+@pytest.mark.parametrize("what", ["libraries", "texts"])
+def test_an_interrupt_ends_coqc_at_once_and_no_other_begins(tmp_path, what):
+    coqc = tmp_path / "coqc"
+    coqc.write_text("#!/bin/sh\necho >>begun\nexec sleep 600\n")
+    coqc.chmod(0o755)
+    process = python("-c", JUDGE, tmp_path / "work", coqc, what)
+    below = until(lambda: len(found := descendants(process.pid)) == 2 and asleep(found) and found, process)
+    process.send_signal(signal.SIGINT)
+    until(lambda: gone(below), seconds=soon())
+    assert "KeyboardInterrupt" in ended(process)[2]
+    if what == "texts":
+        assert (tmp_path / "work" / "begun").read_text() == "\n"
+
+
 def asleep(pids):
     """Whether `sleep` runs in one of the processes."""
     return any(line == "Name:\tsleep" for pid in pids for line in lines(pid))

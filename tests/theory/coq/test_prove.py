@@ -304,6 +304,21 @@ def test_a_coqc_that_says_no_removes_the_proof(proof, folder, monkeypatch, capsy
     assert proof_files.unproved() == {"mrmtl:eq2": "a reason", SMALL: "coqc: Error: No applicable tactic."}
 
 
+@needs_coqc
+def test_a_refusal_names_the_step_and_the_statement(folder):
+    text = stated(find(SMALL))
+    wrong = text.replace("  identity.\n", "  lra.\n", 1)
+    assert wrong != text
+    checker.prepare(checker.coqc()[0])
+    accepted, why = checker.compile_texts(checker.coqc()[0], {SMALL: wrong})
+    assert accepted is False
+    said = prove.refusal(wrong, why)
+    assert said.startswith("coqc: refuses the step `lra.` in the proof of holds")
+    assert "formula is what the model gives" in said
+    assert said.endswith(": No applicable tactic.")
+    assert prove.refusal(wrong, "Error: No applicable tactic.") == "coqc: Error: No applicable tactic."
+
+
 def test_a_coqc_that_cannot_compile_anything_is_said(folder, monkeypatch, capsys):
     fake(folder, monkeypatch, "exit 0")
     program = folder / "bin" / "coqc"
@@ -403,3 +418,40 @@ def test_every_committed_proof_is_as_generated_and_belongs_to_a_claim():
         assert read(file)[2], f"{file.name} was edited by hand"
     for claim in claims():
         assert path_of(claim.id).exists() != (claim.id in proof_files.unproved()), claim.id
+
+
+# --- limits that are infinite, conditions with letters of their own ----------------------------------------------------
+
+
+def test_a_limit_without_bound_is_stated_and_one_that_is_bounded_is_refused():
+    claim = find("fedhdp:lemma7:large-noise")
+    stated_ = {t.name: t for t in coq.theorems(claim)}
+    assert "exists C T, 0 < C /\\ forall t, T <= t ->" in stated_["limit_1"].conclusion
+    assert "<= C / t" in stated_["limit_3"].conclusion
+    bounded = replace(claim, approach=lambda t, **v: (t / (1 + t), t, v["sigma2_c"] / (v["rho_np"] * v["count"])))
+    with pytest.raises(terms.Unprovable, match="does not grow without bound"):
+        coq.theorems(bounded)
+
+
+@needs_coqc
+def test_a_limit_without_bound_is_proved_and_a_faster_growth_is_refused(folder):
+    claim = find("fedhdp:lemma7:large-noise")
+    text = coq.source(claim, [t for t in coq.theorems(claim, simplified=True) if t.name == "limit_1"])
+    checker.prepare(checker.coqc()[0])
+    assert checker.compile_texts(checker.coqc()[0], {claim.id: text}) == (True, "")
+    faster = text.replace("t <= C * (", "t ^ 2 <= C * (", 1)
+    assert faster != text
+    assert checker.compile_texts(checker.coqc()[0], {claim.id: faster})[0] is False
+
+
+def test_a_letter_that_a_condition_brings_is_positive_by_hypothesis():
+    (one, *_) = [t for t in coq.theorems(find("mrmtl:thmE.5"), simplified=True) if t.name == "optimal_k_0_entries_2"]
+    assert ("H_slack", "0 < slack") in one.hypotheses
+    assert any(h.startswith("C") and text.startswith("tau2 = slack") for h, text in one.hypotheses)
+
+
+def test_a_divisor_that_holds_one_of_hidden_sign_has_a_letter_of_its_own():
+    """Once the inner one's value is put in, nothing would show that the outer one does not vanish."""
+    claim = find("fedhdp:optout-helps")
+    (one,) = [t for t in coq.theorems(claim, simplified=True) if t.name == "holds_own_noise_1"]
+    assert any(h == "L_v2" and text.startswith("v2 = ") and "/ (v1 * " in text for h, text in one.hypotheses)

@@ -1,6 +1,7 @@
 """What is read off a simulation, and that a wrong value of a claim cannot pass its simulation."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -186,6 +187,15 @@ def test_narrower_draws_are_refused(by):
         simulation.widened(np.random.default_rng(0), 1.0, by, (1, 1), over=(0,))
 
 
+@pytest.mark.parametrize("by", [0.0, 0.7, -1.5])
+def test_shifted_draws_weigh_what_the_models_density_says(by):
+    noise, weights = simulation.shifted(np.random.default_rng(3), 2.0, by, (200_000,))
+    np.testing.assert_allclose(weights, np.exp(-0.5 * (noise / 2) ** 2 + 0.5 * (noise / 2 - by) ** 2), rtol=1e-12)
+    for statistic, mean in ((1.0, 1.0), (noise, 0.0), (noise**2, 4.0)):
+        sample = weights * statistic
+        assert abs(sample.mean() - mean) <= 5 * sample.std() / 200_000**0.5 + 1e-12
+
+
 def test_many_samples_are_not_drawn_narrower():
     lemma = find("generative:lemma1:sharp")
     assert lemma.simulate is not None
@@ -193,3 +203,35 @@ def test_many_samples_are_not_drawn_narrower():
     means = lemma.simulate(m=2, n=100, d=1).experiment.draw(np.random.default_rng(1), 20_000)
     expected = lemma.computed(m=2, n=100, d=1)
     assert abs(means.mean() - expected) < 5 * means.std() / 20_000**0.5 + 3 / 20_000
+
+
+# --- fewer draws of the same law ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("vectors", "dimension"), [(1, 1), (2, 2), (3, 7)])
+def test_turned_vectors_have_the_lengths_and_products_of_normal_ones(vectors, dimension):
+    """Means, mean squares and mean products of all entries of the Gram matrix are those of Wishart's law."""
+    reps = 200_000
+    found = np.stack(simulation.turned(np.random.default_rng(4), reps, vectors, dimension))
+    assert found.shape == (vectors, vectors, reps)
+    gram, unit = np.einsum("ikr,jkr->ijr", found, found), np.eye(vectors)
+    for i, j, k, m in np.ndindex(*(vectors,) * 4):
+        product = gram[i, j] * gram[k, m]
+        mean = dimension**2 * unit[i, j] * unit[k, m] + dimension * (unit[i, k] * unit[j, m] + unit[i, m] * unit[j, k])
+        assert abs(product.mean() - mean) < 5 * product.std() / reps**0.5
+        assert abs(gram[i, j].mean() - dimension * unit[i, j]) < 5 * gram[i, j].std() / reps**0.5
+
+
+def test_more_vectors_than_dimensions_are_refused():
+    with pytest.raises(ValueError, match="dimension must be at least vectors = 3, got 2"):
+        simulation.turned(np.random.default_rng(0), 1, 3, 2)
+
+
+@pytest.mark.parametrize("chances", [[], [0.3], [0.2, 0.9, 0.5, 1.0]])
+def test_the_law_of_a_count_is_that_of_all_outcomes(chances):
+    law = np.zeros(len(chances) + 1)
+    for outcome in product((0, 1), repeat=len(chances)):
+        law[sum(outcome)] += np.prod([q if happens else 1 - q for q, happens in zip(chances, outcome, strict=True)])
+    np.testing.assert_allclose(simulation.count_law(chances), law, rtol=1e-14)
+    for row, p in zip(simulation.count_law(np.full(3, q) for q in chances), law, strict=True):
+        np.testing.assert_allclose(row, p, rtol=1e-14)

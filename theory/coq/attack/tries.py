@@ -91,17 +91,12 @@ def _best(letter: Tree, body: Tree, at: Mapping[str, Any], value: Value) -> Any:
             case ("apply", ("name", "least"), _, f, v) if v == letter:
                 found = least_of(value(f, at))
                 return None if found is None else found[1]
-            case ("apply", ("name", f), m, *client, v) if v == letter:
-                clients = at[m[1]]
-                where = [value(a, at) for a in client]
-                match f:
-                    case "least_of_centre":
-                        return clients.least_of_centre()
-                    case "least_without":
-                        return clients.least_of_centre(tuple(where))
-                    case "least_of_client":
-                        return clients.least_of_client(*where)
-                return None
+            case ("apply", ("name", "least_of_centre"), m, v) if v == letter:
+                return at[m[1]].least_of_centre()
+            case ("apply", ("name", "least_without"), m, *client, v) if v == letter:
+                return at[m[1]].least_of_centre(tuple(value(a, at) for a in client))
+            case ("apply", ("name", "least_of_client"), m, *client, v) if v == letter:
+                return at[m[1]].least_of_client(*(value(a, at) for a in client))
             case ("forall", ((x, None),), inner):
                 return _least_strength(x, inner, at, value)
             case _:

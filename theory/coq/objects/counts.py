@@ -1,6 +1,6 @@
-"""Claims on the number of tuning runs, whose law is the truncated negative binomial.
+"""Claims on the number of tuning runs, whose law is the truncated negative binomial, or Poisson's.
 
-Belongs here: what is said of that law. Does not belong here: its definition (Objects.v), its theorems (Counts.v).
+Belongs here: what is said of these laws. Does not belong here: definitions (Objects.v), theorems (Counts.v).
 """
 
 from __future__ import annotations
@@ -58,4 +58,28 @@ def _single() -> About:
         "The chance of a single run, over the mean, is the formula.",
         f"forall f m, {LAW} f -> mean_runs f m -> f 1%nat / m = formula",
         [ABOVE, "intros f m T M. rewrite (single eta A gamma H_gamma f m T M). f_equal; ring."],
+    )
+
+
+@about("Counts", "mrmtl:thmF.2:poisson")
+def _poisson() -> About:
+    def slope(x: str, value: str) -> str:
+        return f"is_series (fun k => S k * (exp (- mean) * mean ^ S k / fact (S k)) * (1 - {x}) ^ k) {value}"
+
+    one, other = slope("p", "v"), slope("p'", "v'")
+    cost = "eps + ln (Rpower v order * Rpower v' (1 - order)) / (order - 1)"
+    worse = "p' <= order / (order - 1) * p + delta"
+    return About(
+        "Of an event, let p and p' be the chances, on two data sets, that a run's answer is better, as far apart as a run"
+        " allows; v and v' are the means of h (1 - p)^(h - 1) over a Poisson number h of runs, by which they multiply the"
+        " event's chances. What this adds to a run's divergence is at most the formula, and for some event as much. That"
+        " there may be no run is not looked at.",
+        f"(forall p p' v v', 0 <= p <= 1 -> 0 <= p' <= 1 -> {worse} ->\n"
+        f"      {one} ->\n      {other} ->\n      {cost} <= formula) /\\\n"
+        f"    exists p p' v v', 0 <= p <= 1 /\\ 0 <= p' <= 1 /\\ {worse} /\\\n"
+        f"      {one} /\\\n      {other} /\\\n      {cost} = formula",
+        [
+            "assert (T := poisson_cost mean order eps delta (formula) ltac:(lra) ltac:(lra) ltac:(lra) ltac:(field; lra)).",
+            "cbv zeta in T. exact T.",
+        ],
     )

@@ -163,32 +163,55 @@ def _none(parts: Parts) -> About:
     )
 
 
-@about("Bounds", "robusthdp:gauss")
-def _classical(parts: Parts) -> About:
-    curve = parts.derived[0]
-    near, far = _tails(curve)
-    x = parts.text(near.args[0])
-    root = "sqrt (ln (5 / (4 * delta)))"
+def _of_classical(sensitivity: str, inverse: str, said: str, eps: str = "eps") -> str:
+    """That something is said of the delta that the classical noise of this sensitivity needs at eps."""
+    noise2 = f"({sensitivity} * sqrt (2 * ln ({inverse})) / {eps}) ^ 2"
+    needed = f"least_delta {eps} (normal {sensitivity} noise2) (normal 0 noise2) needed"
+    return f"let noise2 := {noise2} in\n    exists needed, {needed} /\\ {said}"
+
+
+@about("Costs", "robusthdp:gauss", "robusthdp:gauss:range", "mrmtl:sigma-dp:classical")
+def _classical(beyond: int | None = None, sensitivity: Any = 1) -> tuple[About, ...] | None:
+    if beyond:
+        return None
+    holds = About(
+        "The least delta of the classical noise is at most delta.",
+        _of_classical(f"{sensitivity}", "5 / (4 * delta)", "needed <= formula"),
+        [f"refine (classical_noise {sensitivity} delta eps _ _ _); lra."],
+    )
+    if beyond is None:
+        return (holds,)
+    inside = "ln (5 / (4 * (3 / 5)))"
+    fails = [
+        "intro H. assert (X := H 1 (3 / 5) ltac:(lra) ltac:(lra)). cbv zeta in X. destruct X as [needed [L B]].",
+        f"assert (N : 7 / 10 <= {inside}) by interval with (i_prec 40).",
+        f"assert (P := sqrt_lt_R0 ({inside}) ltac:(lra)). rewrite sqrt_mult in L by lra.",
+        f"assert (C := classical_curve 1 (sqrt ({inside})) (1 + 4) ltac:(lra) P ltac:(lra)).",
+        "assert (E := one_least_delta _ _ _ _ _ L C).",
+        f"assert (M : 65 / 100 <= classical (sqrt ({inside})) (1 + 4)); [| lra].",
+        "apply (classical_at_least _ _ (- (6 / 10)) 3); [exact P | lra | interval with (i_prec 40) |].",
+        "assert (D : 157 / 100 <= RInt bell (- (6 / 10)) 3) by (unfold bell; integral with (i_prec 40)).",
+        f"assert (T : exp (1 + 4) * (exp (- (sqrt ({inside}) + (1 + 4) / (4 * sqrt ({inside}))) ^ 2) / ((sqrt ({inside}) +"
+        f" (1 + 4) / (4 * sqrt ({inside}))) * sqrt PI)) / 2 <= 1 / 10) by interval with (i_prec 40).",
+        "lra.",
+    ]
+    more = _of_classical("1", "5 / (4 * delta)", "needed <= formula", "(eps + 4)")
+    return holds, About("At eps + 4 it is not, at eps = 1, delta = 3/5.", more, fails, "printed_fails", negated=True)
+
+
+@about("Costs", "mrmtl:eq13:gaussian")
+def _converted(order: Any, step: Any) -> About:
+    eps = f"{order} * ({step}) ^ 2 / 2 + ln (1 / ({order} * delta)) / ({order} - 1) + ln (1 - 1 / {order})"
+    needed = f"least_delta eps (normal ({step}) 1) (normal 0 1) needed"
     return About(
-        "The delta that the noise really needs is at most delta.",
-        "derived <= formula",
-        [
-            *_root("5", "(4 * delta)"),
-            "assert (D : exp (- sqrt (ln (5 / (4 * delta))) ^ 2) = 4 * delta / 5)"
-            " by (rewrite B, exp_Ropp, exp_ln by (apply Rdiv_lt_0_compat; lra); field; lra).",
-            f"assert (T := classical_small eps ({root}) (- ({x})) ltac:(lra) P).",
-            "rewrite D in T.",
-            f"assert (U : erfc (- ({x})) / 2 <= 5 / 4 * (4 * delta / 5)) by (apply T; [lra | field; lra]).",
-            "rewrite erfc_mirrored in U.",
-            *_dropped(parts, curve, far),
-            "lra.",
-        ],
+        "The least delta at the eps to which the divergence is converted is at most delta.",
+        f"let eps := {eps} in\n    exists needed, {needed} /\\ needed <= formula",
+        [f"refine (converted_noise {order} ({step}) delta _ _ _); lra."],
     )
 
 
 @about("Costs", "mrmtl:sigma-dp:large-eps")
-def _too_small(parts: Parts, delta: Any) -> About:
-    near, far = (parts.text(e.args[0]) for e in _tails(parts.derived[0]))
+def _too_small(delta: Any) -> About:
     inverse = sp.Rational(5, 4) / delta
     root, least = f"sqrt (ln {inverse})", sp.sqrt(sp.log(inverse))
     # At eps = 10: from where on the nearer tail is integrated, and how many times delta the farther one is at most.
@@ -197,20 +220,19 @@ def _too_small(parts: Parts, delta: Any) -> About:
     most = sp.ceiling(sp.exp(10 - other**2) / (2 * other * sp.sqrt(sp.pi)) / delta * 100) / 100
     tail = f"exp 10 * (exp (- ({root} + 10 / (4 * {root})) ^ 2) / (({root} + 10 / (4 * {root})) * sqrt PI)) / 2"
     return About(
-        "The delta that the noise really gives is at least the formula.",
-        "formula <= derived",
+        "The least delta of the classical noise is at least the formula.",
+        _of_classical("sensitivity", f"{inverse}", "formula <= needed"),
         [
             f"assert (L : 0 < ln {inverse}) by interval with (i_prec 40).",
-            "assert (P := sqrt_lt_R0 _ L). assert (Q := root_two_square).",
+            "assert (P := sqrt_lt_R0 _ L).",
             f"assert (M : formula <= classical ({root}) 10).",
             f"{{ apply (classical_at_least _ _ ({start}) ({start + 3})); [exact P | lra | interval with (i_prec 60) |].",
             f"  assert (B : {2 * (1 + most) * delta} <= RInt bell ({start}) ({start + 3})) by (unfold bell; integral with"
             " (i_prec 60)).",
             f"  assert (E : {tail} <= {most * delta}) by interval with (i_prec 60). lra. }}",
-            f"assert (R := classical_rises ({root}) 10 eps P ltac:(lra)). unfold classical in *.",
-            f"replace ({near}) with ({root} - eps / (4 * {root})) by (field [Q]; lra).",
-            f"replace ({far}) with ({root} + eps / (4 * {root})) by (field [Q]; lra).",
-            "lra.",
+            f"assert (R := classical_rises ({root}) 10 eps P ltac:(lra)). intro noise2.",
+            f"exists (classical ({root}) eps). split; [| lra].",
+            "unfold noise2. rewrite sqrt_mult by lra. apply classical_curve; lra.",
         ],
     )
 

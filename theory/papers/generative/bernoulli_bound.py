@@ -234,18 +234,23 @@ def _enumerated_oracle(alpha: Any, beta: Any, m: int, n: int) -> Any:
 
 
 def _enumerated_simulate(alpha: float, beta: float, m: int, n: int) -> Any:
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        p, z = draw_clients(gen, reps, alpha, beta, n, m)
-        x = z / n
-        mu = x[:, 1:].mean(axis=1, keepdims=True)
-        centres = (x.sum(axis=1, keepdims=True) - x) / (m - 1)
-        sigma2 = ((x - centres)[:, 1:] ** 2).sum(axis=1) / (m - 2)
-        mu = mu[:, 0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            a = np.where(sigma2 < 1e-12, 0.0, n / (mu * (1 - mu) / sigma2 - 1 + n))
-        return (((a * x[:, 0] + (1 - a) * mu) - p[:, 0]) ** 2)[:, None]
+    """Given the clients' probabilities, all their data are enumerated."""
+    x = np.array(list(product(range(n + 1), repeat=m))) / n
+    mu = x[:, 1:].mean(axis=1)
+    centres = (x.sum(axis=1, keepdims=True) - x) / (m - 1)
+    sigma2 = ((x - centres)[:, 1:] ** 2).sum(axis=1) / (m - 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        a = np.where(sigma2 < 1e-12, 0.0, n / (mu * (1 - mu) / sigma2 - 1 + n))
+    guess = a * x[:, 0] + (1 - a) * mu
 
-    return simulation.sample_means(draw)
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        p = gen.beta(alpha, beta, (reps, m)).T
+        means = np.stack([guess, guess**2], axis=1)[..., None]  # over the data of the last clients, one more in every step
+        for own in p[::-1]:
+            means = sum(means[z :: n + 1] * q for z, q in enumerate(simulation.count_law([own] * n)))
+        return (means[0, 1] - 2 * p[0] * means[0, 0] + p[0] ** 2)[:, None]
+
+    return simulation.sample_means(draw, draws=m)
 
 
 register(

@@ -91,20 +91,22 @@ def _gain_oracle(m: int, alpha: int) -> Any:
 
 
 def _gain_simulate(m: int, alpha: int) -> simulation.Simulation:
+    """The others' data are drawn; given the client's own probability its data are enumerated."""
     n, least = SAMPLES, float(bernoulli.mse(alpha, alpha, SAMPLES))
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        p, z = draw_clients(gen, reps, alpha, alpha, n, m)
-        own, x, others = z[:, 0] / n, z[:, 1:] / n, z[:, 1:]
+        p, others = gen.beta(alpha, alpha, reps), draw_clients(gen, reps, alpha, alpha, n, m - 1)[1]
+        x = others / n
         mu, naive = x.mean(axis=1), x.var(axis=1, ddof=1)
         both = (others * (others - 1)).mean(axis=1) / (n * (n - 1))
+        law = simulation.count_law([p] * n)
         errors = []
         for sigma2 in (naive, both - mu**2 + naive / (m - 1)):
             a = bernoulli.shrinkage_weight(mu, sigma2, n)
-            errors.append((a * own + (1 - a) * mu - p[:, 0]) ** 2)
+            errors.append(sum(q * (a * z / n + (1 - a) * mu - p) ** 2 for z, q in enumerate(law)))
         return ((errors[0] - errors[1]) / least)[:, None]
 
-    return simulation.sample_means(draw)
+    return simulation.sample_means(draw, draws=2 * m - 1)
 
 
 register(

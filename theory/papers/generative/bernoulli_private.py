@@ -52,6 +52,11 @@ def reports(x: Any, rise: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     )
 
 
+def chance_of_high(x: Any, rise: float) -> Any:
+    """Probability of the higher value of (7), for simulations that enumerate reports."""
+    return (1 + rise * x) / (2 + rise)
+
+
 # --- the randomiser ----------------------------------------------------------------------------------------------------
 
 

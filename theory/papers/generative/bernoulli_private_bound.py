@@ -25,7 +25,7 @@ from theory.engine.domain import Variable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
 from theory.engine.tight import Tight
-from theory.papers.generative.bernoulli_private import reports
+from theory.papers.generative.bernoulli_private import chance_of_high, reports
 from theory.papers.generative.beta_binomial import (
     RISE,
 )
@@ -100,13 +100,16 @@ def _tail_oracle(m: int) -> Any:
 
 
 def _tail_simulate(m: int) -> simulation.Simulation:
-    """Reports of one prior of mean 1/2 at one budget; any will do."""
+    """Reports of one prior of mean 1/2 at one budget, any will do; given what they are of, all of them are enumerated."""
+    rise = np.e - 1
+    means = np.arange(m) / (m - 1) * (1 + 2 / rise) - 1 / rise  # of so many high reports
+    far = np.flatnonzero(abs(means - 0.5) > 0.49 * (1 + 2 / rise))
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        reports = bernoulli.randomize(gen.random((reps, m - 1)), eps=1.0, rng=gen)
-        return (abs(reports.mean(axis=1, keepdims=True) - 0.5) > 0.49 * (np.e + 1) / (np.e - 1)).astype(float)
+        law = simulation.count_law(chance_of_high(x, rise) for x in gen.random((reps, m - 1)).T)
+        return sum(law[k] for k in far)[:, None]
 
-    return simulation.sample_means(draw, draws=2 * m)
+    return simulation.sample_means(draw, draws=m - 1)
 
 
 register(

@@ -26,7 +26,7 @@ from theory.engine.derivation import Derivation
 from theory.engine.domain import Variable
 from theory.engine.exemption import Exempt
 from theory.engine.registry import register
-from theory.papers.generative.bernoulli_private import reports
+from theory.papers.generative.bernoulli_private import chance_of_high, reports
 from theory.papers.generative.beta_binomial import N2, PRIOR, RISE, between, centre, counts, draw_clients, prior_moment
 
 M1 = Variable("m1", "size", "clients who report their share of ones", low=2)
@@ -232,12 +232,26 @@ def _variance_printed(alpha: Any, beta: Any, E0: Any, m1: Any, m2: Any) -> Any:
 
 
 def _variance_simulate(alpha: float, beta: float, n: int, E0: float, m1: int, m2: int) -> simulation.Simulation:
-    truth = float(bernoulli.prior_variance(alpha, beta))
+    """Given the clients' probabilities, their data and reports are enumerated."""
+    truth, low, high = float(bernoulli.prior_variance(alpha, beta)), -1 / E0, 1 + 1 / E0
+    shares = [z / n for z in range(n + 1)]
+    pairs = [z * (z - 1) / (n * (n - 1)) for z in range(n + 1)]
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        return ((_draw_estimates(gen, reps, alpha, beta, n, E0, m1, m2)[1] - truth) ** 2)[:, None]
+        p = gen.beta(alpha, beta, (reps, m1 + m2)).T
+        data = [comb(n, z) * p**z * (1 - p) ** (n - z) for z in range(n + 1)]
+        of_shares, of_pairs = (
+            simulation.count_law(sum(q * chance_of_high(x, E0) for q, x in zip(data, kind, strict=True))[some])
+            for kind, some in ((shares, slice(m1)), (pairs, slice(m1, None)))
+        )
+        square = 0.0
+        for (i, a), (j, b) in product(enumerate(of_shares), enumerate(of_pairs)):
+            reports = np.repeat([high, low], [i, m1 - i])
+            estimate = (j * high + (m2 - j) * low) / m2 - reports.mean() ** 2 + reports.var(ddof=1) / m1
+            square = square + (estimate - truth) ** 2 * a * b
+        return square[:, None]
 
-    return simulation.sample_means(draw)
+    return simulation.sample_means(draw, draws=m1 + m2)
 
 
 register(

@@ -12,7 +12,6 @@ import numpy as np
 import sympy as sp
 
 from estimators.closed_forms import gaussian
-from estimators.montecarlo import JamesSteinExperiment
 from theory.engine import simulation
 from theory.engine.algebra import simplest
 from theory.engine.claim import Claim
@@ -26,7 +25,6 @@ from theory.papers.generative.model import (
     SIGMA2_THETA,
     SIGMA2_X,
     groups,
-    own_weight,
     personal_error,
     printed_risk,
     server_mean,
@@ -186,11 +184,17 @@ def _james_stein_oracle(m: Any, sigma2_theta: Any, sigma2_x: Any) -> Any:
 
 
 def _james_stein_simulate(m: int, sigma2_theta: float, sigma2_x: float) -> simulation.Simulation:
-    a = own_weight(sigma2_theta, sigma2_x)[0]
-    return simulation.Simulation(
-        JamesSteinExperiment(m, 1.0, sigma2_theta, sigma2_x, shrink=a),
-        (simulation.Mean("risk per client, James-Stein", [1, 0, 0]),),
-    )
+    """The error of the mean, and what clients are apart from it, in axes that turn with it."""
+
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        truth, noise = simulation.turned(gen, reps, 2, m - 1)
+        noise = np.sqrt(sigma2_x) * noise
+        sample = np.sqrt(sigma2_theta) * truth + noise
+        kept = 1 - (m - 3) * sigma2_x / (sample**2).sum(axis=0)
+        apart = (kept * sample - (sample - noise)) ** 2
+        return ((sigma2_x * gen.standard_normal(reps) ** 2 + apart.sum(axis=0)) / m)[:, None]
+
+    return simulation.sample_means(draw, labels=["risk per client, James-Stein"], draws=4)
 
 
 register(

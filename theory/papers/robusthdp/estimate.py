@@ -313,11 +313,16 @@ def _chi2_oracle(p: int, x: Any) -> Any:
 
 
 def _chi2_simulate(p: int, x: float) -> simulation.Simulation:
-    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        estimated = 0.5 * gen.standard_normal((reps, p)) + np.sqrt(0.75) * gen.standard_normal((reps, p))
-        return (np.abs(np.mean(estimated**2, axis=1) - 1.0) > x).astype(float)[:, None]
+    """Given the direction of all 2p normals, the square of their length has a chi-square law, of 2p degrees of freedom."""
+    from scipy import special
 
-    return simulation.sample_means(draw)
+    def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
+        noise, error = simulation.turned(gen, reps, 2, p)
+        squares = (noise**2 + error**2).sum(axis=0)
+        estimate = ((0.5 * noise + np.sqrt(0.75) * error) ** 2).sum(axis=0) / p / squares  # of a length of one
+        return (special.gammaincc(p, (1 + x) / 2 / estimate) + special.gammainc(p, (1 - x) / 2 / estimate))[:, None]
+
+    return simulation.sample_means(draw, draws=3)
 
 
 register(

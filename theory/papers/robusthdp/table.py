@@ -289,11 +289,11 @@ def _floor_oracle(p: Any) -> Any:
 
 def _floor_simulate(p: int) -> simulation.Simulation:
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        squares = np.sum(gen.standard_normal((reps, 2, p)) ** 2, axis=2)
-        w = squares[:, 1] / squares.sum(axis=1)
+        first, second = gen.chisquare(p, (reps, 2)).T  # sums of p squared normals
+        w = second / (first + second)
         return (2 * (w**2 + (1 - w) ** 2) - 1)[:, None]
 
-    return simulation.sample_means(draw)
+    return simulation.sample_means(draw, draws=2)
 
 
 register(

@@ -205,25 +205,26 @@ def _power_computed(b: int, c: float, k: int, m: int, rest: int, z: float, p: in
 def _power_simulate(
     b: int, c: float, k: int, m: int, rest: int, z: float, p: int, alignment: float, z_rule: str
 ) -> simulation.Simulation:
+    """Steps' noise is drawn; how many of the clipped gradients point up, the others down, is enumerated."""
     counts = (k * m + rest, m + rest)
     sizes = (b, k * b)
     scales = (z, z if z_rule == "fixed" else z * k * np.sqrt(counts[1] / counts[0]))
 
+    laws = [simulation.count_law([(1 + alignment) / 2] * (n * size)) for n, size in zip(counts, sizes, strict=True)]
+
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
         squares = []
-        for count, size, scale in zip(counts, sizes, scales, strict=True):
-            moved = np.zeros((reps, p))
-            for _ in range(count):
-                moved += c * scale / size * gen.standard_normal((reps, p))
-                moved[:, 0] += c * (signs(gen, alignment, (reps, size)).mean(axis=1) - alignment)
-            squares.append((moved**2).sum(axis=1))
+        for count, size, scale, law in zip(counts, sizes, scales, laws, strict=True):
+            noise = c * scale / size * gen.standard_normal((reps, count, p)).sum(axis=1).T
+            moves = (c * ((2 * ups - count * size) / size - count * alignment) for ups in range(count * size + 1))
+            first = sum(q * (noise[0] + move) ** 2 for q, move in zip(law, moves, strict=True) if q)
+            squares.append(first + (noise[1:] ** 2).sum(axis=0))
         return np.stack(squares, axis=1)
 
     expected = counts[1] * c**2 * ((1 - alignment**2) / sizes[1] + p * (scales[1] / sizes[1]) ** 2)
     unit = np.eye(2)
     reading = simulation.Ratio("squared distance from the mean, at b over at k b", unit[0], unit[1], expected)
-    draws = sum(n * (p + 2 * size) for n, size in zip(counts, sizes, strict=True))
-    return simulation.Simulation(SampledExperiment(draw, 2, draws), (reading,))
+    return simulation.Simulation(SampledExperiment(draw, 2, sum(counts) * p), (reading,))
 
 
 register(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from estimators.private.rate_laws import BetaMixtures
+from estimators.private.rate_posterior import BetaMixtures
 
 LAWS = [
     [(1.0, 2.0, 5.0)],

@@ -1,0 +1,32 @@
+"""The page of speed has the lines that were measured, and a line stays when others are added."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+import federated_speed as speed
+
+
+def test_the_page_has_the_lines():
+    page = Path(__file__).with_name("FEDERATED.md").read_text(encoding="utf-8")
+    assert speed.page(speed.kept()) in page
+    assert {("network", "numba"), ("network", "jax"), ("network", "sgemm")} <= speed.kept().keys()
+
+
+def test_a_line_is_kept_beside_those_of_another_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(speed, "LINES", tmp_path / "lines.csv")
+    monkeypatch.setitem(speed.WAYS, "sgemm", ("numpy", lambda round: {"plain": lambda: None}))
+    monkeypatch.setitem(speed.WAYS, "opacus", ("no_such_package", None))
+    assert speed.kept() == {}
+    assert speed.line("cnn", "opacus") is None
+    first = dict.fromkeys(speed.FIELDS, "1") | {"model": "network", "way": "numba"}
+    speed.keep({("network", "numba"): first})
+    monkeypatch.setattr(speed, "BUSY", 0.0)
+    monkeypatch.setattr(speed, "CLIENTS", {"network": 1})
+    found = speed.line("network", "sgemm")
+    assert found is not None
+    speed.keep(speed.kept() | {("network", "sgemm"): found})
+    assert list(speed.kept()) == [("network", "numba"), ("network", "sgemm")]
+    assert speed.kept()["network", "numba"] == first
+    assert found["clipped"] == found["private"] == ""
+    assert "| numba | 1 | 1 | 1 | 1.00 | 1 | 1, 1 |" in speed.page(speed.kept())
