@@ -1,6 +1,7 @@
 """Private and communication-limited estimation: what clients run, what the server runs, and what is guaranteed.
 
-A client turns its raw rows into a small report (``client``, ``regression``); reports are all that leaves it.  The server
+A client turns its raw rows (``raw_rows``) into a small report (``client``, ``regression``), which is all that leaves it; its
+own posterior stays with it (``at_home``).  The server
 turns reports into a prior and estimates (``server``, ``rates``, ``regression``); if it is trusted with raw means, it
 releases a prior once (``central``); or it sees no more than a sum (``distributed``, over ``secure_sum``).  Each report
 carries its guarantee, with the adjacency that it holds for.
@@ -22,8 +23,9 @@ from estimators.system.lazy import attach
 
 if TYPE_CHECKING:
     from .agreement import Agreement, Heard, Rejection
+    from .at_home import AtHome
     from .central import CentralPrior, release_prior
-    from .client import AtHome, MeanClient, RateClient, a_priori_bounds
+    from .client import MeanClient, RateClient, a_priori_bounds
     from .distributed import DistributedMean, distributed_mean
     from .finite_output import FiniteOutput
     from .outlying import doubt
@@ -48,7 +50,8 @@ __getattr__, __dir__ = attach(
     {
         "agreement": "Agreement Heard Rejection",
         "central": "CentralPrior release_prior",
-        "client": "AtHome MeanClient RateClient a_priori_bounds",
+        "at_home": "AtHome",
+        "client": "MeanClient RateClient a_priori_bounds",
         "distributed": "DistributedMean distributed_mean",
         "finite_output": "FiniteOutput",
         "outlying": "doubt",

@@ -17,8 +17,9 @@ import numpy as np
 from estimators.accounting.budget import Budget, Guarantee
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import fraction, nonnegative, paired, single
-from estimators.private.client import MeanClient, read_rows
+from estimators.private.client import MeanClient
 from estimators.private.prior import Prior, grid_posterior, log_normal
+from estimators.private.raw_rows import read_rows
 from estimators.private.reports import MeanReport
 
 __all__ = ["CentralPrior", "release_prior"]

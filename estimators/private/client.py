@@ -16,25 +16,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from estimators.accounting.budget import Budget, Guarantee, budget_numbers, in_parallel
-from estimators.numerics.arrays import ArrayLike, Floats, Ints
+from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.limits import quiet
 from estimators.numerics.validation import (
     choice,
     count,
     finite,
     instance,
-    listing,
     nonnegative,
     paired,
     positive,
     probability,
     single,
 )
+from estimators.private.at_home import AtHome, AtHomeRate
 from estimators.private.exact_noise import check_generator
 from estimators.private.finite_output import FiniteOutput
 from estimators.private.noise import (
@@ -47,14 +47,11 @@ from estimators.private.noise import (
     wrong_answers,
 )
 from estimators.private.prior import BetaPrior, Prior
+from estimators.private.raw_rows import exact_sums, mean_of, read_answers, read_names, read_rows, read_samples
 from estimators.private.reports import MeanReport, RateReport, low_high
 from estimators.private.server import report_variance
 
-if TYPE_CHECKING:
-    from estimators.private.prior import NormalMixtures
-
-
-__all__ = ["AtHome", "MeanClient", "RateClient", "a_priori_bounds", "raw"]
+__all__ = ["MeanClient", "RateClient", "a_priori_bounds"]
 
 MAX_BITS = 20
 MOST_TRIALS = 2.0**50
@@ -84,22 +81,6 @@ def a_priori_bounds(*, centre: float, radius: float, tau2: float, sigma2: float,
     half = float(message_range(m, n, tau2, sigma2, radius))
     middle = single(finite, "centre", centre)
     return low_high("bounds", (middle - half, middle + half))
-
-
-class AtHome:
-    """A client's own posterior: mean, sd and intervals.  It comes from raw data and stays with the client."""
-
-    def __init__(self, law: NormalMixtures) -> None:
-        self.law = law
-        self.mean, self.sd = float(law.mean()[0]), float(law.sd()[0])
-
-    def __repr__(self):
-        return f"AtHome(mean={self.mean!r}, sd={self.sd!r})"
-
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the ends (low, high) of the equal-tailed posterior interval."""
-        level = single(probability, "level", level)
-        return float(self.law.quantile((1 - level) / 2)[0]), float(self.law.quantile((1 + level) / 2)[0])
 
 
 class OwnNoise:
@@ -503,39 +484,6 @@ class RateClient(OwnNoise):
         return AtHomeRate(int(answers.sum()), len(answers), prior)
 
 
-def read_answers(answers: ArrayLike) -> Floats:
-    """Return one client's answers as an array of 0 and 1."""
-    answers = read_rows(answers, "answers", booleans=True)
-    wrong = np.flatnonzero(~np.isin(answers, (0.0, 1.0)))
-    if wrong.size:
-        raise ValueError(f"answers must be 0 or 1; the entry at position {wrong[0]} is neither")
-    return answers
-
-
-class AtHomeRate:
-    """A client's own posterior of its rate: mean, sd and intervals.  It comes from raw data and stays with the client."""
-
-    def __init__(self, ones: int, n: int, prior: BetaPrior) -> None:
-        size = prior.size
-        own = 0.0 if np.isinf(size) else n / (n + size)
-        self.mean = float(own * ones / n + (1 - own) * prior.mu)
-        self.size = n + size
-        self.sd = float(np.sqrt(self.mean * (1 - self.mean) / (self.size + 1)))
-
-    def __repr__(self):
-        return f"AtHomeRate(mean={self.mean!r}, sd={self.sd!r})"
-
-    def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the ends (low, high) of the equal-tailed posterior interval."""
-        from scipy.special import betaincinv
-
-        level = single(probability, "level", level)
-        if np.isinf(self.size):
-            return self.mean, self.mean
-        a, b = self.mean * self.size, (1 - self.mean) * self.size
-        return float(betaincinv(a, b, (1 - level) / 2)), float(betaincinv(a, b, (1 + level) / 2))
-
-
 def two_point(bits: list[int], eps: float, generator: np.random.Generator | None) -> Noisy:
     """Return unbiased reports of bits, their variances given the bits, and guarantees."""
     flip = flip_probability(eps)
@@ -565,92 +513,3 @@ def own_budget(budget: Budget | None, eps: float, delta: float, adjacency: str) 
     if not isinstance(budget, Budget):
         raise ValueError(f"budget must be an accounting.Budget or None, got {type(budget).__name__}")
     return budget
-
-
-def raw(name: str, values: ArrayLike, booleans: bool = False) -> Floats:
-    """Return raw data as an array of finite numbers; an error tells positions and never a value.
-
-    Nothing of the data is in the exception, nor in one behind it, whatever the check of numbers has to say.
-    """
-    try:
-        return finite(name, values, booleans=booleans)
-    except Exception:  # of whatever kind: its text may quote the data, and so it is dropped here and not chained
-        pass
-    raise ValueError(f"{name} must be an array of finite numbers; {complaint(values)}")
-
-
-def raw_listing(name: str, values: Any) -> list[Any]:
-    """Return raw data of many clients as a list, one entry per client; an error quotes none of it."""
-    try:
-        return list(listing(name, values))
-    except Exception:  # as in `raw`
-        pass
-    raise ValueError(f"{name} must be a list with the rows of each client, got {type(values).__name__}")
-
-
-def complaint(values: Any) -> str:
-    """Say where values are no finite numbers, without quoting any."""
-    if isinstance(values, (list, tuple)) and any(isinstance(value, (list, tuple)) for value in values):
-        sizes = [len(value) if isinstance(value, (list, tuple)) else -1 for value in values]
-        if len(set(sizes)) > 1:
-            return f"the entry at position {sizes.index(next(s for s in sizes if s != sizes[0]))} has another length"
-    masked = np.argwhere(np.ma.getmaskarray(values)) if isinstance(values, np.ma.MaskedArray) else np.empty((0, 1))
-    if len(masked):
-        return f"the entry at position {', '.join(map(str, masked[0].tolist()))} is masked"
-    try:
-        array = np.asarray(values, dtype=object)
-    except Exception:
-        return "they are no array"
-    for place, value in np.ndenumerate(array):
-        try:
-            number = None if isinstance(value, (str, bytes)) else float(value)
-        except Exception:
-            number = None
-        if number is None or not np.isfinite(number):
-            what = "is no number" if number is None else "is NaN" if np.isnan(number) else "is an infinity"
-            return f"the entry at position {', '.join(map(str, place))} {what}" if place else f"what was given {what}"
-    return "they are of a kind that is not taken for numbers (booleans, dates, complex, or labels that are not 0..n-1)"
-
-
-def read_rows(rows: ArrayLike, name: str = "rows", booleans: bool = False) -> Floats:
-    """Return one client's rows as a 1-d array with at least one finite value."""
-    array = raw(name, rows, booleans)
-    if array.ndim != 1 or array.size == 0:
-        raise ValueError(f"{name} must be a 1-d array with at least one value, got shape {array.shape}")
-    return array
-
-
-def read_samples(samples: Sequence[ArrayLike]) -> list[Floats]:
-    """Return many clients' rows, each as `read_rows` returns them; what are arrays of floats are looked at together."""
-    found = raw_listing("samples", samples)
-    if not found:
-        raise ValueError("samples must hold the rows of at least one client")
-    plain = all(type(rows) is np.ndarray and rows.dtype == np.float64 and rows.ndim == 1 and rows.size for rows in found)
-    if plain and np.isfinite(np.concatenate(found)).all():
-        return [np.asarray(rows) for rows in found]
-    return [read_rows(rows, f"samples[{i}]") for i, rows in enumerate(found)]
-
-
-def read_names(names: Sequence[str], m: int) -> list[str]:
-    """Return the public names of m clients, checked to be different."""
-    found = list(listing("names", names))
-    if len(found) != m or not all(isinstance(name, str) for name in found):
-        raise ValueError(f"names must be {m} strings, one for each client, got {len(found)} entries")
-    if len(set(found)) < m:
-        twice = next(name for i, name in enumerate(found) if name in found[:i])
-        raise ValueError(f"names hold {twice!r} twice; a client reports once")
-    return found
-
-
-def exact_sums(values: Ints, sizes: Ints) -> list[int]:
-    """Return sums of whole numbers in 0..2^62, each of the next so many of them; Python's integers, halves added apart."""
-    starts = np.cumsum(sizes) - sizes
-    high, low = (np.add.reduceat(part, starts).tolist() for part in (values >> 32, values & 0xFFFFFFFF))
-    return [(h << 32) + rest for h, rest in zip(high, low, strict=True)]
-
-
-def mean_of(rows: Floats) -> float:
-    """Return the mean of finite rows, finite also where their sum is not."""
-    with quiet():
-        mean = rows.mean()
-        return mean if np.isfinite(mean) else np.sum(rows / len(rows))

@@ -35,9 +35,10 @@ from estimators.accounting.budget import Budget, Guarantee, budget_numbers
 from estimators.accounting.privacy import ORDERS, epsilon_from_rdp, zcdp_from_epsilon
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.validation import count, fraction, instance, nonnegative, paired, positive, single
-from estimators.private.client import MAX_BITS, raw
+from estimators.private.client import MAX_BITS
 from estimators.private.exact_noise import check_generator, discrete_gaussian_delta, discrete_gaussian_variance
 from estimators.private.noise import SMALLEST_EPS, SUMMABLE, gaussians, quantised_integers
+from estimators.private.raw_rows import raw
 from estimators.private.reports import low_high
 from estimators.private.secure_sum import MOST_BITS, secure_sum
 

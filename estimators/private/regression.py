@@ -24,10 +24,11 @@ from estimators.accounting.budget import budget_numbers, in_parallel
 from estimators.closed_forms import regression
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.validation import count, finite, instance, nonnegative, paired, positive, single
-from estimators.private.client import own_budget, raw, raw_listing, read_names
+from estimators.private.client import own_budget
 from estimators.private.exact_noise import check_generator
 from estimators.private.noise import add_noise, choose_mechanism
 from estimators.private.prior import Broadcast, cut_mean, normalised
+from estimators.private.raw_rows import raw, raw_listing, read_names
 from estimators.private.reports import RegressionReport
 from estimators.private.server import guarantee_lines, read
 

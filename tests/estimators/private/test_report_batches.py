@@ -9,8 +9,8 @@ from scipy.stats import ks_2samp
 from estimators.accounting import BudgetFile
 from estimators.private import MeanClient, RateClient
 from estimators.private.agreement import Agreement
-from estimators.private.client import exact_sums
 from estimators.private.noise import flip_probability, wrong_answers
+from estimators.private.raw_rows import exact_sums
 
 BOUNDS = (0.0, 10.0)
 MEANS = [
