@@ -1,10 +1,9 @@
 """Private and communication-limited estimation: what clients run, what the server runs, and what is guaranteed.
 
 A client turns its raw rows (``raw_rows``) into a small report (``client``, ``regression``), which is all that leaves it; its
-own posterior stays with it (``at_home``).  The server
-turns reports into a prior and estimates (``server``, ``rates``, ``regression``); if it is trusted with raw means, it
-releases a prior once (``central``); or it sees no more than a sum (``distributed``, over ``secure_sum``).  Each report
-carries its guarantee, with the adjacency that it holds for.
+own posterior stays with it (``at_home``).  The server turns reports into a prior and estimates (``server``, ``rates``,
+``regression``); if it is trusted with raw means, it releases a prior once (``central``); or it sees no more than a sum
+(``distributed``, over ``secure_sum``).  Each report carries its guarantee, with the adjacency that it holds for.
 
 Underneath: ``reports`` is what is sent, ``noise`` with ``exact_noise`` (single draws) and ``exact_batches`` (arrays) what is
 added, ``staircase`` and ``finite_output`` (designed in ``window_designs``) the purely private laws with the least variance,
