@@ -33,8 +33,8 @@ from .nets import BITS
 from .randomisations import MIN_REPLICATIONS, merge_replications, run_nets, run_replications
 from .streams import DEFAULT_ROOT
 
-MAX_COORDINATES = 2**28
-"""Default cap on the coordinates (points times draws per replicate) of stage 1, about a second's work of one processor."""
+MAX_COORDINATES = 2**29
+"""Default cap on the coordinates (points times draws per replicate) of stage 1, some two seconds' work of one processor."""
 
 GRID = 1e-8
 # Floor of a standard error, relative to the scale of the check: some statistics are integrated by a balanced net without any
@@ -45,8 +45,8 @@ FAR = 4  # doublings beyond the second pilot from which on a third one is worth 
 RATES = 0.5, 1.25
 # Errors fall like points to the power -rate: never slower than those of plain draws; the upper end is what smooth statistics
 # reach on average, though two pilots may by luck show more.
-MARGIN = 1.4  # for a pilot's standard deviation from 16 means, which is off by 18 % (root mean square)
-PILOT_NETS = 32  # of the second pilot
+MARGIN = 2.0  # stage 1 shows more than so many times its pilot's error, both from 16 means, with probability 0.5 %
+PILOT_NETS = 32  # of the second pilot at least
 SKEWNESS_NETS = 256  # of the first pilot, whose skewness has standard error SKEWNESS_ERROR
 SKEWNESS_ERROR = 0.15
 SKEWNESS = 0.4  # of a replication's mean at most; it hardly depends on the size of nets
@@ -191,7 +191,9 @@ def plan_nets(
             f"{max_coordinates}: the nets would be smaller than their pilots"
         )
     sizes: list[int] = list(PILOTS)
-    errors = [seen(first), seen(piloted(PILOTS[1], PILOT_NETS))]
+    # Where means of nets are skewed so are their spreads, and a few single nets seldom show the largest.
+    nets = rule.replications * averaged
+    errors = [seen(first), seen(piloted(PILOTS[1], max(PILOT_NETS, nets)))]
     while True:
         rates = np.clip(np.log2(errors[-2] / errors[-1]) / (sizes[-1] - sizes[-2]), *RATES)
         steps = np.ceil(np.log2(errors[-1] / detectable) / rates)
@@ -200,7 +202,7 @@ def plan_nets(
             expected = np.max(errors[-1] * 2.0 ** (-rates * (chosen - sizes[-1])))
             return Plan(chosen, averaged, dimensions, float(expected))
         sizes.append(chosen - 2)
-        errors.append(seen(piloted(sizes[-1], rule.replications)))
+        errors.append(seen(piloted(sizes[-1], nets)))
 
 
 def skewness(means: np.ndarray) -> np.ndarray:

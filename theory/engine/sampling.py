@@ -38,7 +38,7 @@ DEEP = 1e-5
 BLUNT = 1e-2
 """Relative error that plain draws see; nets that see less than that are not worth their cost."""
 
-DEEPER = 32
+DEEPER = 16
 """How many times as many coordinates the deep nets of one point's first stage may have."""
 
 
