@@ -58,10 +58,10 @@ def _pooling_simulate(m: int, sigma2_theta: float, sigma2_x: float, sigma2_q: fl
     """What clients are apart from their mean, in axes that turn with it; the error of the mean is the same for both."""
 
     def draw(gen: np.random.Generator, reps: int) -> np.ndarray:
-        variances = np.array([sigma2_theta, sigma2_x, sigma2_q])
-        loudest = np.argsort(-variances)  # on a net's first coordinates, which it fills best
-        parts = np.sqrt(variances)[loudest, None, None] * simulation.turned(gen, reps, 3, m - 1)
-        truth, own, noise = parts[np.argsort(loudest)]
+        variances = sigma2_theta, sigma2_x, sigma2_q
+        loudest = sorted(range(3), key=lambda i: -variances[i])  # on a net's first coordinates, which it fills best
+        parts = dict(zip(loudest, simulation.turned(gen, reps, 3, m - 1), strict=True))
+        truth, own, noise = (np.sqrt(variances[i]) * parts[i] for i in range(3))
         sent = truth + own + noise
         kept = 1 - (m - 3) * (sigma2_x + sigma2_q) / (sent**2).sum(axis=0)
         return ((truth**2 - (kept * sent - truth) ** 2).sum(axis=0) / m)[:, None]
