@@ -7,7 +7,9 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 from multiprocessing import get_context
+from pathlib import Path
 
 import pytest
 
@@ -80,16 +82,36 @@ def test_a_clock_that_is_set_back_loses_nothing(path, monkeypatch):
             each.spend(ONE)
 
 
-@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="a superuser may write everywhere")
-def test_a_folder_that_cannot_be_written_releases_nothing(path):
+NOBODY = 65534
+
+
+@pytest.fixture
+def ordinary(tmp_path_factory):
+    """A folder of an ordinary user, whom a superuser, who may write everywhere, becomes for the test."""
+    if os.geteuid() != 0:
+        yield tmp_path_factory.mktemp("ordinary")
+        return
+    with tempfile.TemporaryDirectory() as folder:  # the folders of pytest are shut to others
+        os.chown(folder, NOBODY, -1)
+        os.seteuid(NOBODY)
+        try:
+            yield Path(folder)
+        finally:
+            os.seteuid(0)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="folders elsewhere have no such modes")
+def test_a_folder_that_cannot_be_written_releases_nothing(ordinary):
+    path = ordinary / "a.budget"
     client = RateClient(eps=1.0, budget=BudgetFile.create(path, data="a", eps=5.0))
-    path.parent.chmod(0o500)
+    ordinary.chmod(0o500)
     try:
         with pytest.raises(PermissionError):
             client.report([0, 1])
     finally:
-        path.parent.chmod(0o700)
+        ordinary.chmod(0o700)
     assert BudgetFile(path).spent() == 0.0
+    assert client.report([0, 1]).trials == 2
 
 
 BATCH = """
