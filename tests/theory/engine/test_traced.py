@@ -6,6 +6,7 @@ import inspect
 import textwrap
 from collections import Counter, defaultdict
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -160,12 +161,13 @@ def called(claim):
 
 @pytest.mark.slow
 def test_a_changed_operator_of_any_traced_closed_form_is_seen():
+    agrees = cache(lambda i: traced(find(i)).state == "equal")
     using = defaultdict(list)
     for claim in claims():
         if claim.computed is not None and len(claim.cases()) <= 12:
             for module, name in called(claim):
                 function = getattr(importlib.import_module(module), name)
-                if inspect.isfunction(function) and len(using[function]) < 6 and traced(claim).state == "equal":
+                if inspect.isfunction(function) and len(using[function]) < 6 and agrees(claim.id):
                     using[function].append(claim)
     fate = Counter()
     unseen = []
