@@ -6,6 +6,9 @@ Belongs here: the hyperprior and the Markov chain.  The most likely mixture, and
 How it works.  Gibbs' sampler over which component each client comes from (with its true value integrated out), weights,
 variances (slice sampling, with the centre integrated out) and centres.  Components that no client comes from are drawn from
 the hyperprior and may take clients later, so that their number is averaged over too.
+
+Kernels here write loops where one line of arrays would say the same: a user's first fit waits while Numba compiles, and an
+assignment of arrays alone takes it 3 s.
 """
 
 from __future__ import annotations
@@ -81,8 +84,10 @@ def chain(generator, y, v, reach2, strength, points, weights, centres, tau2s, bu
     found_p, found_c, found_t = np.empty((draws, k)), np.empty((draws, k, d)), np.empty((draws, k))
     place, rows, chances = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(k)
     starts, filled = np.empty(k + 1, np.int64), np.empty(k, np.int64)
+    logs = np.empty(k)
     for sweep in range(burn + every * draws):
-        logs = np.log(np.maximum(weights, 1e-300))
+        for c in range(k):
+            logs[c] = np.log(max(weights[c], 1e-300))
         starts[:] = 0
         for i in range(m):
             top = -np.inf
@@ -102,11 +107,14 @@ def chain(generator, y, v, reach2, strength, points, weights, centres, tau2s, bu
                 c += 1
             place[i] = c
             starts[c + 1] += 1
+        total = 0.0
         for c in range(k):
             weights[c] = generator.standard_gamma(strength + starts[c + 1])
+            total += weights[c]
             starts[c + 1] += starts[c]
             filled[c] = starts[c]
-        weights /= weights.sum()
+        for c in range(k):
+            weights[c] /= total
         for i in range(m):
             rows[filled[place[i]]] = i
             filled[place[i]] += 1
@@ -128,5 +136,9 @@ def chain(generator, y, v, reach2, strength, points, weights, centres, tau2s, bu
                 centres[c, e] = first / whole + generator.standard_normal() / np.sqrt(whole)
         after = sweep - burn
         if after >= 0 and after % every == every - 1:
-            found_p[after // every], found_c[after // every], found_t[after // every] = weights, centres, tau2s
+            draw = after // every
+            for c in range(k):
+                found_p[draw, c], found_t[draw, c] = weights[c], tau2s[c]
+                for e in range(d):
+                    found_c[draw, c, e] = centres[c, e]
     return found_p, found_c, found_t
