@@ -587,7 +587,9 @@ def test_the_narrow_middle_of_a_staircase_is_resolved(eps):
     rng = np.random.default_rng(8)
     sent = Guarantee(eps, 0.0, "client", "client", "staircase")
     law = Staircase(sensitivity=4096, eps=eps)
-    variance = MeanClient(bounds=(0.0, 10.0), eps=eps, adjacency="client", mechanism="staircase").report([1.0]).noise_variance
+    variance = (
+        MeanClient(bounds=(0.0, 10.0), eps=eps, adjacency="client", mechanism="staircase").report([1.0]).noise_variance
+    )
     half = 10 * law.inner / 4096
     truth = rng.uniform(2.0, 8.0, 30)
     reports = [MeanReport(str(i), 4, sent, float(x), variance, 0.0, (0.0, 10.0)) for i, x in enumerate(truth)]
