@@ -337,11 +337,19 @@ def test_what_cannot_succeed_is_not_paid_for(name, raw, tmp_path, capfd):
     assert not (tmp_path / "wards.csv.budget").exists()
 
 
-@pytest.mark.parametrize(("rows", "fewest"), [("client,value\na,1\na,2\nb,2\nb,3", 3), ("client,outcome\na,1\na,0", 2)])
-def test_too_few_clients_pay_nothing(rows, fewest, tmp_path, fit):
+REGRESSION = ["--delta", "1e-6", "--norm", "9", "--target", "y", "--features", "x"]
+FEW = [
+    ("client,value\na,1\na,2\nb,2\nb,3", ["--bounds", "0", "10"], 3),
+    ("client,outcome\na,1\na,0", [], 2),
+    ("client,y,x\na,1,2\na,2,3\na,3,5", REGRESSION, 2),
+]
+
+
+@pytest.mark.parametrize(("rows", "flags", "fewest"), FEW)
+def test_too_few_clients_pay_nothing(rows, flags, fewest, tmp_path, fit):
     path = tmp_path / "few.csv"
     path.write_text(rows)
-    found = fit(path, "--eps", "1", *(["--bounds", "0", "10"] if "value" in rows else []))
+    found = fit(path, "--eps", "1", *flags)
     assert (found.status, found.out) == (2, "")
     assert f"at least {fewest} clients" in found.err
     assert not (tmp_path / "few.csv.budget").exists()
