@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
+from threading import RLock
 from typing import Any, Self
 
 import numpy as np
@@ -265,6 +266,7 @@ class Budget:
         self.order = None if order is None else filter_order(order, self.delta)
         self.releases: list[Guarantee] = []
         self.process = os.getpid()
+        self.guard = RLock()  # of threads, between what is looked at and what is entered
 
     def __reduce__(self) -> str | tuple[Any, ...]:
         raise TypeError(f"a {type(self).__name__} cannot be copied or pickled: {COPIED}")
@@ -294,8 +296,9 @@ class Budget:
         """Enter a release, or raise ValueError and enter nothing.  Call it before the release leaves."""
         if os.getpid() != self.process:
             raise ValueError(f"this budget counts in another process, of which this one is a fork: {COPIED}")
-        self.check(guarantee)
-        self.releases.append(guarantee)
+        with self.guard:
+            self.check(guarantee)
+            self.releases.append(guarantee)
 
     def spent(self) -> float:
         """Upper bound on eps at the budget's delta of all releases together; 0 before the first.

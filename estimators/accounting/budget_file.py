@@ -19,6 +19,7 @@ import os
 import secrets
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import RLock
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -100,6 +101,7 @@ class BudgetFile(Budget):
     def __init__(self, path: str | os.PathLike[str], data: str | None = None) -> None:
         self.path = Path(os.path.abspath(path))
         self.identity, self.seen = "", (0, digest([]))
+        self.guard = RLock()  # of threads: what one has read is not what another has just entered
         self.data = "" if data is None else named(data)
         self.load()
 
@@ -139,7 +141,11 @@ class BudgetFile(Budget):
 
     def load(self) -> State:
         """Return what is in the file now, checked against what this object knows of it."""
-        state = read(self.path)
+        with self.guard:
+            return self.checked(read(self.path))
+
+    def checked(self, state: State) -> State:
+        """Return what was read, checked against what this object knows, which it is then."""
         if self.identity and state.identity != self.identity:
             raise BudgetError(f"{self.path} is another budget than the one that was opened; put that one back")
         if self.data and state.data != self.data:
@@ -177,8 +183,9 @@ class BudgetFile(Budget):
 
     def check(self, guarantee: Guarantee) -> None:
         """Raise ValueError if the release is simulated, has another adjacency, or would exceed what is left in the file."""
-        self.load()
-        self.admit(guarantee)
+        with self.guard:
+            self.load()
+            self.admit(guarantee)
 
     def admit(self, guarantee: Guarantee) -> None:
         """Do what `check` does with what was in the file when it was last read."""
@@ -198,7 +205,7 @@ class BudgetFile(Budget):
         ----------
         guarantee : of the release; what : str, a word for the list of releases.
         """
-        with files.locked(self.path):
+        with files.locked(self.path), self.guard:
             state = self.load()
             self.admit(guarantee)
             if len(state.entries) >= ENTRIES:
@@ -219,7 +226,7 @@ class BudgetFile(Budget):
         eps : number > 0, at most the limit's; delta : number in [0, 1), at most the limit's unless it has no eps yet.
         """
         limit = Budget(eps=eps, delta=delta, adjacency=self.adjacency, order=self.order)
-        with files.locked(self.path):
+        with files.locked(self.path), self.guard:
             state = self.load()
             if limit.eps > state.eps or (limit.delta > state.delta and self.limited):
                 raise BudgetError(

@@ -90,6 +90,7 @@ def private_outcome(
         them, and returns that budget; or None.
     """
     adjacency = "client" if local else "row"
+    model.check_settings(len(table.clients))  # nobody pays for what cannot be fitted
 
     def charged_fit(reports: Sequence[Report]) -> BudgetFile | None:
         budget = None if charge is None else charge(in_parallel(report.guarantee for report in reports))

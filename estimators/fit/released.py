@@ -223,9 +223,11 @@ def regression(
     generator, charge : as for `central`.
     """
     from estimators.private.regression import PrivateRegressionMeans, RegressionClient
+    from estimators.private.server import enough
 
     if not isinstance(table, RegressionTable) or table.groups is not None:
         raise ValueError("a private regression needs a client, a target and features, and no groups")
+    enough(len(table.clients), 2)  # nobody pays for what cannot be fitted
     reports: dict[int, Any] = {}
     for one_eps, places in groups_of(eps, table.clients):
         client = RegressionClient(norm=norm, eps=one_eps, delta=delta)

@@ -125,11 +125,11 @@ class MeanClient(OwnNoise):
     adjacency : "row" protects one row of the client, whose own computer is trusted with all of them (n public);
         "client" protects all rows together: local differential privacy (n public).
     mechanism : "discrete-laplace" (purely eps-private, whatever delta) or "discrete-gaussian" (delta > 0); by default the
-        one with the smaller noise variance, which for single numbers mostly is Laplace.  Or "staircase" (purely private,
-        least noise on a sum); "gaussian" (real-valued; exact accounting of several reports, but open to attacks on the last
-        bits of floats, Mironov 2012); with adjacency="client" "finite-output" (purely private, least noise on a bounded
-        mean, see ``FiniteOutput``) or "two-point" (one bit on the wire; generative:qpriv).  "best" is the one of all these
-        but "gaussian" with the least noise.
+        one with the smaller noise variance, which for single numbers mostly is Laplace.  Or "staircase" (purely private, the
+        least noise that can be added to a sum); "gaussian" (real-valued; exact accounting of several reports, but open to
+        attacks on the last bits of floats, Mironov 2012); with adjacency="client" "finite-output" (purely private, least
+        noise on a bounded mean, see ``FiniteOutput``) or "two-point" (one bit on the wire; generative:qpriv).  "best" is the
+        one of all these but "gaussian" with the least noise.
     bits : whole number in 1..20; rows or means are rounded at random to 2^bits levels, without bias.
     variance_share : number in [0, 1), the share of the budget for the variance among the client's rows (of eps for
         Laplace noise, else of the squared ratio of sensitivity to noise); with 0 it is not reported.

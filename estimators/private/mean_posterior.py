@@ -186,8 +186,9 @@ class MeanClients:
             mechanism = report.guarantee.mechanism
             if mechanism in WITHOUT_NOISE or coarse[i]:
                 key = mechanism, report.guarantee.eps, report.n, float(steps[i])
-            else:
-                key = (mechanism if mechanism in LAWS else "gaussian", bool(self.local[i]))
+            else:  # of a very large eps, nothing of the noise is left in its variance
+                known = mechanism in LAWS and report.noise_variance > 0
+                key = (mechanism if known else "none", bool(self.local[i]))
             members.setdefault(key, []).append(i)
         self.kind, self.place = np.empty(m, int), np.empty(m, int)
         self.laws: list[NoiseLaw | Outputs] = []

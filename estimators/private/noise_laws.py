@@ -46,6 +46,8 @@ __all__ = [
 ]
 
 JUMPS = 24  # lengths that resolve a staircase, in one of its blocks
+MIDDLE = 4  # lengths that resolve half of the middle of a staircase, where it is narrow
+NARROWEST = 2.0**-10  # of a block, below which nothing is resolved
 KINK = 12  # and the kink of Laplace noise, in its scale
 LEAST = 1e-6  # of a scale, below which a normal error is none
 SMOOTH = 2.0  # blocks of a staircase below a normal deviation that leaves nothing of its steps
@@ -219,7 +221,9 @@ class StaircaseNoise:
             np.array([value(law) for law in laws])[place]
             for value in (lambda law: law.used, lambda law: law.inner / self.LEVELS, lambda law: law.step)
         )
-        self.feature, self.slope = width / JUMPS, 2 * self.used / width
+        # The middle of a large eps is much narrower than a block.
+        least = np.minimum(1 / JUMPS, np.maximum(self.inner / MIDDLE, NARROWEST))
+        self.feature, self.slope = width * least, 2 * self.used / width
         # Behind a wide normal error: Laplace noise that falls as the blocks do, so that the tails are right; the normal
         # error makes up for the rest of the variance.
         self.variance, same = variance, 2 * (width / self.used) ** 2

@@ -21,7 +21,7 @@ from estimators.private.posterior import GridLaws, Hyperposterior, Nodes, distin
 from estimators.private.prior import BetaPrior, cut_mean
 from estimators.private.rate_posterior import Betas, RateClients, check, rate_posteriors
 from estimators.private.reports import RateReport
-from estimators.private.server import PrivateModel, guarantee_lines, read
+from estimators.private.server import PrivateModel, enough, guarantee_lines, read
 
 if TYPE_CHECKING:
     from estimators.private.rate_posterior import BetaMixtures
@@ -165,8 +165,8 @@ class PrivateRates(PrivateModel):
             For a report without noise whose value is no number of ones; with prior="moments" also for reports that do not
             show the prior's variance.
         """
-        choice("prior", self.prior, ("exact", "moments"))
         reports = read(reports, RateReport)
+        self.check_settings(len(reports))
         for report in reports:
             check(report)
         (self.fit_exactly if self.prior == "exact" else self.fit_moments)(reports)
@@ -179,6 +179,11 @@ class PrivateRates(PrivateModel):
         self.prior_ = BetaPrior(mu, sigma2)
         self.keep(reports)
         return self
+
+    def check_settings(self, clients: int) -> None:
+        """Raise ValueError for settings, or a number of clients, with which no reports can be fitted; before any is made."""
+        choice("prior", self.prior, ("exact", "moments"))
+        enough(clients, 2)
 
     def fit_exactly(self, reports: Sequence[RateReport]) -> None:
         """Set the prior, the posteriors and the log likelihood of prior="exact"."""

@@ -33,24 +33,29 @@ if TYPE_CHECKING:
     from estimators.private.reports import Report
 
 
-__all__ = ["PrivateGaussianMeans", "PrivateModel", "guarantee_lines", "read"]
+__all__ = ["PrivateGaussianMeans", "PrivateModel", "enough", "guarantee_lines", "read"]
 
 AnyReport = TypeVar("AnyReport", bound="Report")
 
 
-def read(reports: Iterable[Any], kind: type[AnyReport], fewest: int = 2) -> list[AnyReport]:
+def read(reports: Iterable[Any], kind: type[AnyReport]) -> list[AnyReport]:
     """Return the reports as a list, checked to be of one kind and from different clients."""
     reports = list(listing("reports", reports))
     wrong = next((r for r in reports if not isinstance(r, kind)), None)
     if wrong is not None:
         raise ValueError(f"reports must be {kind.__name__}s (see read_reports), got {type(wrong).__name__}")
-    if len(reports) < fewest:
-        raise ValueError(f"reports must come from at least {fewest} clients to learn from, got {len(reports)}")
+    enough(len(reports), 2)
     names = Counter(r.client for r in reports if r.client)
     twice = [name for name, times in names.items() if times > 1]
     if twice:
         raise ValueError(f"reports hold two from the client {twice[0]!r}; keep one")
     return reports
+
+
+def enough(clients: int, fewest: int) -> None:
+    """Raise ValueError unless reports come from at least so many clients."""
+    if clients < fewest:
+        raise ValueError(f"reports must come from at least {fewest} clients to learn from, got {clients}")
 
 
 def guarantee_lines(guarantees: Iterable[Guarantee], together: int | None = None) -> list[str]:
@@ -173,8 +178,8 @@ class PrivateGaussianMeans(PrivateModel):
         """
         from estimators.normal_means.gaussian_means import GaussianMeans
 
-        choice("prior", self.prior, ("exact", "integrated", "marginal-likelihood", "reml", "moments"))
-        reports = read(reports, MeanReport, 3 if self.prior in ("exact", "integrated") else 2)
+        reports = read(reports, MeanReport)
+        self.check_settings(len(reports))
         known = self.sigma2 is not None
         self.sigma2_, error = (single(nonnegative, "sigma2", self.sigma2), 0.0) if known else pooled_sigma2(reports)
         x = np.array([r.estimate for r in reports])
@@ -204,6 +209,21 @@ class PrivateGaussianMeans(PrivateModel):
         self.weights_ = np.sum(weight * tau2 / (tau2 + self.variances_), axis=0)
         self.keep(reports)
         return self
+
+    def check_settings(self, clients: int) -> None:
+        """Raise ValueError for settings, or a number of clients, with which no reports can be fitted.
+
+        It looks at nothing else, so that it can be asked before anybody spends a budget.
+
+        >>> PrivateGaussianMeans(prior="Exact").check_settings(10)
+        Traceback (most recent call last):
+        ...
+        ValueError: prior must be one of 'exact', 'integrated', 'marginal-likelihood', 'reml', 'moments', got 'Exact'
+        """
+        choice("prior", self.prior, ("exact", "integrated", "marginal-likelihood", "reml", "moments"))
+        enough(clients, 3 if self.prior in ("exact", "integrated") else 2)
+        if self.sigma2 is not None:
+            single(nonnegative, "sigma2", self.sigma2)
 
     def fit_exactly(self, reports: Sequence[MeanReport]) -> None:
         """Set the prior, the posteriors and the log likelihood of prior="exact"."""

@@ -179,7 +179,12 @@ else:
     def take(lock):
         """Handle of the lock, or None if another process holds it."""
         while True:
-            handle = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+            try:  # what somebody else's link points to would be emptied
+                handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+            except OSError as error:
+                if not lock.is_symlink():
+                    raise
+                raise OSError(error.errno, "a lock must not be a symbolic link; remove it", str(lock)) from None
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.stat(lock).st_ino == os.fstat(handle).st_ino:

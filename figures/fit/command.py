@@ -5,6 +5,7 @@ Does not belong here: arguments (``options``), the fit (``fitting``), where file
 """
 
 import warnings
+from math import isfinite
 from pathlib import Path
 
 from figures.fit.fitting import fit, own_budgets, wording
@@ -45,6 +46,8 @@ def run(args):
         raise ValueError("--smallest-first is for ranks; give --rank too")
     if args.at is not None and args.discoveries is None:
         raise ValueError("--at is for discoveries; give --discoveries too")
+    if args.at is not None and not isfinite(args.at):
+        raise ValueError(f"--at must be a finite number, got {args.at}")
     if args.seed is not None and args.seed < 0:
         raise ValueError(f"--seed must be a whole number >= 0, got {args.seed}")
     args.eps, eps_column = eps_or_column(args.eps)

@@ -195,9 +195,14 @@ def private_prior(args, table, options, generator, charging):
 
 
 def charge(args, guarantee):
-    """Enter what all reports cost together into the budget of the data set, and return that budget."""
-    from estimators.accounting import BudgetFile
+    """Enter what all reports cost together into the budget of the data set, and return that budget.
 
+    Before that it sees to the folder of the fit: what cannot be written would be paid for and lost.
+    """
+    from estimators.accounting import BudgetFile
+    from figures.fit.folder import ready
+
+    ready(args)
     path = args.budget
     if path is None:
         if not Path(args.file).is_file():

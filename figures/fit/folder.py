@@ -7,7 +7,7 @@ import hashlib
 import os
 from pathlib import Path
 
-__all__ = ["PICTURES", "PRIOR", "RANKS", "write_outputs"]
+__all__ = ["PICTURES", "PRIOR", "RANKS", "ready", "write_outputs"]
 
 
 PICTURES = {form: f"shrinkage.{form}" for form in ("svg", "png")}
@@ -29,12 +29,19 @@ MARK = ".fit"
 
 def write_outputs(args, contents):
     """Write files into the folder of the fit, remove what an earlier fit left there, and return the paths of both."""
-    from figures.saving import prepare, write_all
+    from figures.saving import write_all
 
-    folder = prepare(args.out or default_folder(args.file))
-    mark = own_folder(folder, args.file, chosen=args.out is not None)
+    folder, mark = ready(args)
     files = write_all(folder, {**contents, MARK: mark.encode()})[:-1]
     return {"files": files, "removed": remove(folder / name for name in OUTPUTS - contents.keys())}
+
+
+def ready(args):
+    """Make the folder of the fit, and return it with its mark; an error if it cannot be written, or is of another file."""
+    from figures.saving import prepare
+
+    folder = prepare(args.out or default_folder(args.file))
+    return folder, own_folder(folder, args.file, chosen=args.out is not None)
 
 
 def default_folder(file):

@@ -310,3 +310,55 @@ def test_bad_arguments_of_the_new_doors_are_named(arguments, says, visits, fit):
     found = fit(visits, *arguments)
     assert (found.status, found.out, found.files) == (2, "", {})
     assert says in found.err
+
+
+NOT_PAID = {
+    "a prior that is none": (["--prior", "nonsense"], "--prior must be one of"),
+    "a negative variance": (["--sigma2", "-1"], "--sigma2 must be >= 0"),
+    "no variance": (["--sigma2", "nan"], "--sigma2 holds NaN"),
+    "a point that is none": (["--discoveries", "--at", "nan"], "--at must be a finite number, got nan"),
+    "a folder of another file": ([], "holds the fit of other.csv"),
+    "a folder in a file": ([], "cannot write into the folder"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_PAID)
+def test_what_cannot_succeed_is_not_paid_for(name, raw, tmp_path, capfd):
+    """A slip of the keyboard, or a folder that cannot be written, would spend the budget and release nothing."""
+    flags, says = NOT_PAID[name]
+    out = tmp_path / "out"
+    if "folder" in name:
+        other = tmp_path / "other.csv"
+        other.write_text("client,successes,trials\na,1,3\nb,2,3\n")
+        assert borrow.main(["fit", str(other), "--no-plot", "--out", str(out)]) == 0
+        out = out if "another" in name else other / "out"
+    assert borrow.main(["fit", str(raw), "--eps", "1", "--bounds", "0", "10", *flags, "--no-plot", "--out", str(out)]) == 2
+    assert says in capfd.readouterr().err
+    assert not (tmp_path / "wards.csv.budget").exists()
+
+
+REGRESSION = ["--delta", "1e-6", "--norm", "9", "--target", "y", "--features", "x"]
+FEW = [
+    ("client,value\na,1\na,2\nb,2\nb,3", ["--bounds", "0", "10"], 3),
+    ("client,outcome\na,1\na,0", [], 2),
+    ("client,y,x\na,1,2\na,2,3\na,3,5", REGRESSION, 2),
+]
+
+
+@pytest.mark.parametrize(("rows", "flags", "fewest"), FEW)
+def test_too_few_clients_pay_nothing(rows, flags, fewest, tmp_path, fit):
+    path = tmp_path / "few.csv"
+    path.write_text(rows)
+    found = fit(path, "--eps", "1", *flags)
+    assert (found.status, found.out) == (2, "")
+    assert f"at least {fewest} clients" in found.err
+    assert not (tmp_path / "few.csv.budget").exists()
+
+
+@pytest.mark.parametrize("local", [[], ["--local"]])
+def test_an_eps_of_which_no_noise_is_left(local, raw, fit):
+    """At eps 1e300 the noise has variance 0 as a float: the fit is that of reports without noise."""
+    found = fit(raw, "--eps", "1e300", *PRIVATE[2:], *local, "--json", "--no-plot")
+    assert found.status == 0, found.err
+    told = [row["estimate"] for row in json.loads(found.out)["clients"]]
+    assert np.allclose(told, [3.73 + w % 4 for w in range(6)], atol=0.02)

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from estimators.accounting import BudgetFile, Guarantee, budget_file
+from estimators.accounting import Budget, BudgetFile, Guarantee, budget_file
 from estimators.private import MeanClient, RateClient, RegressionClient, read_reports
 
 ONE = Guarantee(1.0, 0.0, "row", "client", "discrete-laplace")
@@ -188,3 +190,47 @@ def test_a_forged_report_cannot_claim_a_free_release(path):
     path.write_text(json.dumps({**content, "checksum": budget_file.digest(content)}))
     with pytest.raises(ValueError, match=r"damaged or no budget \(eps must be > 0.*put a whole copy back"):
         BudgetFile(path)
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+def test_threads_that_share_a_budget_spend_no_more_than_one(kind, path):
+    """Threads change places between what is looked at and what is entered, as often as they can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-7)
+    try:
+        for number in range(60 if kind == "memory" else 3):
+            budget = Budget(eps=10.0, delta=0.0, adjacency="row")
+            if kind == "file":
+                budget = BudgetFile.create(path.with_name(f"{number}.budget"), data="a", eps=10.0)
+            done = []
+
+            def spend(budget=budget, done=done):
+                for _ in range(6):
+                    with suppress(ValueError):
+                        budget.spend(ONE)
+                        done.append(1)
+
+            threads = [Thread(target=spend) for _ in range(6)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert (len(done), budget.spent()) == (10, 10.0)
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links")
+def test_a_lock_that_is_a_link_empties_no_file(path):
+    """Whoever may write into the folder could have the client overwrite any file of its user."""
+    budget = BudgetFile.create(path, data="a", eps=2.0)
+    victim = path.with_name("precious")
+    victim.write_text("kept")
+    lock = path.with_name(f".{path.name}.lock")
+    lock.symlink_to(victim)
+    with pytest.raises(OSError, match="must not be a symbolic link"):
+        MeanClient(bounds=(0.0, 1.0), eps=1.0, budget=budget).report([0.1, 0.2])
+    assert victim.read_text() == "kept"
+    assert budget.spent() == 0.0
+    lock.unlink()
+    assert MeanClient(bounds=(0.0, 1.0), eps=1.0, budget=budget).report([0.1, 0.2]).n == 2

@@ -557,3 +557,47 @@ def test_rates_without_noise_are_beta_laws_averaged_over_a_lattice():
     assert model.mu_ == pytest.approx((weights * mu).sum(), rel=1e-4)
     assert model.sigma2_ == pytest.approx((weights * mu * rest * spread**2).sum(), rel=1e-3)
     holds(model, weights, mu, np.sqrt(mu * rest) * spread)
+
+
+@pytest.mark.parametrize("adjacency", ["row", "client"])
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "staircase", "best"])
+@pytest.mark.parametrize("eps", [1e8, 1e300])
+def test_a_report_of_which_no_noise_is_left_counts_as_one_without(adjacency, mechanism, eps):
+    """The variance of the noise is 0 as a float from eps 1e7 or so: what is left is rounding."""
+    rng = np.random.default_rng(3)
+    reports = [
+        MeanClient(bounds=(0.0, 10.0), eps=eps, adjacency=adjacency, mechanism=mechanism, name=str(i)).report(
+            3 + i / 4 + rng.standard_normal(12)
+        )
+        for i in range(6)
+    ]
+    quiet = [replace(r, noise_variance=0.0, guarantee=replace(r.guarantee, mechanism="none", eps=np.inf)) for r in reports]
+    found, without = (PrivateGaussianMeans(sigma2=1.0).fit(some) for some in (reports, quiet))
+    assert found.posterior_mean_ == pytest.approx(without.posterior_mean_, abs=1e-3)
+    assert np.ravel(found.interval()) == pytest.approx(np.ravel(without.interval()), abs=3e-3)
+
+
+@pytest.mark.parametrize("eps", [14.0, 16.0, 20.0])
+def test_the_narrow_middle_of_a_staircase_is_resolved(eps):
+    """Truths of clients whose means are far more exact than the blocks of the staircase: within the middle of the noise.
+
+    Places that resolve the blocks alone miss it: posterior means were wrong by more than a standard deviation.  Nearly all
+    of the posterior is normal errors times that middle, which a sum over fine places gives.
+    """
+    rng = np.random.default_rng(8)
+    sent = Guarantee(eps, 0.0, "client", "client", "staircase")
+    law = Staircase(sensitivity=4096, eps=eps)
+    variance = (
+        MeanClient(bounds=(0.0, 10.0), eps=eps, adjacency="client", mechanism="staircase").report([1.0]).noise_variance
+    )
+    half = 10 * law.inner / 4096
+    truth = rng.uniform(2.0, 8.0, 30)
+    reports = [MeanReport(str(i), 4, sent, float(x), variance, 0.0, (0.0, 10.0)) for i, x in enumerate(truth)]
+    sd = half / 4
+    found = PrivateGaussianMeans(sigma2=4 * sd**2).fit(reports)
+    fine = np.linspace(-3, 3, 60_001) * half
+    z = fine / sd
+    density = norm.cdf(z + half / sd) - norm.cdf(z - half / sd)  # uniform on the middle, and a normal error
+    spread = float(np.sqrt((density * fine**2).sum() / density.sum()))
+    assert found.posterior_mean_ == pytest.approx(truth, abs=0.1 * spread)
+    assert np.median(found.posterior_sd_) == pytest.approx(spread, rel=0.05)
