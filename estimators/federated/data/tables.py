@@ -19,6 +19,7 @@ from estimators.federated.data.loaders import silos
 from estimators.federated.kinds import typed
 from estimators.numerics.validation import index, shown
 from estimators.tables.client_table import by_client
+from estimators.tables.columns import Untold
 from estimators.tables.table_file import CsvTable, open_parquet
 
 __all__ = ["table"]
@@ -79,7 +80,7 @@ def table(
     if classes:
         odd = np.flatnonzero((y != np.floor(y)) | (y < 0) | (y >= classes))
         if len(odd):
-            raise ValueError(f"{path}: {response} is {y[odd[0]]:g} in row {odd[0] + 1}; labels are 0..{classes - 1}")
+            raise ValueError(f"{path}: {response} in row {odd[0] + 1} is no label; labels are 0..{classes - 1}")
     if codes is None:
         return Examples(x, y, classes=classes, name="table", provenance=reader.provenance())
     m = len(names)
@@ -107,7 +108,8 @@ def columns(path: Path, content: bytes, response: str, client: str | None, featu
     try:
         names, found = opened.read([*chosen, response], client=client)
     except ValueError as error:
-        raise ValueError(f"{error}; or give the columns of numbers as features") from None
+        said = error.untold if isinstance(error, Untold) else str(error)  # a node's error may reach a server
+        raise ValueError(f"{said}; or give the columns of numbers as features") from None
     x, y = np.column_stack([found[name] for name in chosen]), found[response]
     return (None, None, x, y) if names is None else (names.labels, names.codes, x, y)
 

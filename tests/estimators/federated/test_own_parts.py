@@ -194,7 +194,7 @@ def test_a_pool_of_rows_is_given_to_clients_by_a_step(beside):
         ("csv", {}, {"response": "z"}, "response must be in .*my.csv, and it has no column 'z'; it has client,x0,x1,x2,y"),
         ("csv", {}, {"client": "school"}, "has no column 'school'"),
         ("csv", {}, {"features": ["x0", "x9"]}, "has no column 'x9'"),
-        ("csv", {}, {"classes": 2}, r"y is .* in row 1; labels are 0..1"),
+        ("csv", {}, {"classes": 2}, r"y in row 1 is no label; labels are 0..1"),
         ("npz", {"y": np.zeros(39)}, {}, r"as many rows each; got x \(40, 3\), y \(39,\)"),
         ("npz", {"x": np.full((40, 3), np.nan)}, {}, "x must hold finite numbers"),
         ("npz", {}, {"features": ["x0"]}, "features are columns of CSV and Parquet"),
@@ -207,10 +207,19 @@ def test_mistakes_in_a_table_are_named(beside, kind, change, options, says):
         table(path, **options)
 
 
-def test_a_table_without_numbers_names_its_cell(beside):
-    (beside / "my.csv").write_text("client,x,y\na,1,2\nb,two,3\n")
-    with pytest.raises(ValueError, match=r"my.csv, line 3, column 'x'"):
-        table(beside / "my.csv")
+@pytest.mark.parametrize(
+    ("rows", "place"), [("b,73x31,3", "line 3, column 'x'"), ("b,3,73.31", "y in row 2"), (",73x31,3", "line 3")]
+)
+def test_a_mistake_in_a_table_names_its_place_and_nothing_that_stands_there(beside, rows, place):
+    """A node reads its table with this loader, and what it says may reach a server."""
+    (beside / "my.csv").write_text(f"client,x,y\na,1,2\n{rows}\n")
+    with pytest.raises(ValueError, match=f"my.csv.*{place}") as caught:
+        table(beside / "my.csv", classes=3)
+    assert caught.value.__cause__ is None
+    assert "73" not in str(caught.value)
+
+
+def test_a_table_that_is_no_text_is_refused(beside):
     (beside / "my.csv").write_bytes(b"client,x,y\na,\xff,2\n")
     with pytest.raises(ValueError, match="no text in UTF-8"):
         table(beside / "my.csv")
