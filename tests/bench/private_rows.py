@@ -38,12 +38,12 @@ def program(n: int, eps: float, outputs: int = OUTPUTS, reach: float = 4.0) -> f
     bound = vstack([kron(a - np.exp(eps) * b, one) for a, b in (near, near[::-1])])
     squares = block_diag([((y - x) / far)[None] ** 2 for x in inputs])
     inequality = vstack([
-        hstack([bound, coo_matrix((bound.shape[0], 1))]), hstack([squares, -np.ones((n + 1, 1))])
+        hstack([bound, coo_matrix((2 * n * outputs, 1))]), hstack([squares, -np.ones((n + 1, 1))])
     ]).tocsr()  # fmt: skip
     sums = vstack([block_diag([np.ones((1, outputs))] * (n + 1)), block_diag([((y - x) / far)[None] for x in inputs])])
     found = linprog(
-        np.append(np.zeros((n + 1) * outputs), 1.0), A_ub=inequality, b_ub=np.zeros(inequality.shape[0]),
-        A_eq=hstack([sums, coo_matrix((sums.shape[0], 1))]).tocsr(), b_eq=np.repeat([1.0, 0.0], n + 1), method="highs",
+        np.append(np.zeros((n + 1) * outputs), 1.0), A_ub=inequality, b_ub=np.zeros(2 * n * outputs + n + 1),
+        A_eq=hstack([sums, coo_matrix((2 * (n + 1), 1))]).tocsr(), b_eq=np.repeat([1.0, 0.0], n + 1), method="highs",
     )  # fmt: skip
     if not found.success:
         raise ArithmeticError(found.message)
