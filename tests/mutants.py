@@ -39,6 +39,7 @@ ROOT = warm.ROOT
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 FATES = ROOT / "build" / "mutants"
 DEAD = ("killed", "timeout")
+UNDECIDED = ("stuck", "partly", "not run")
 LEVELS = 5  # of callers that are asked for tests where none is known to enter a function
 QUICK, QUICK_FILES, WIDE = 10.0, 8, 90.0  # processor seconds of the first tests of a mutant, their files, and the rest
 SLACK, SPARE, KERNEL = 3, 10, 180  # a hang: so many times the usual seconds, and these besides; with kernels to compile
@@ -412,24 +413,31 @@ def main(arguments=None):
             for k, parts in left.items()]  # fmt: skip
     for name, status, seconds in warm.run(jobs, a.jobs):
         keep(name, status, seconds)
-    known = kept(path, tests, a.wide)
-    return told(sample, known)
+    known = kept(path, tests, a.wide, ("survived", "broken", *UNDECIDED))
+    return told(sample, known, {k for k, parts in plans.items() if parts})
 
 
-def told(sample, known):
-    """Print the survivors and the share killed; the exit status."""
+def told(sample, known, reached):
+    """Print those that are not dead, and the share killed; the exit status.
+
+    Undecided ones, of whose tests some have not ended or not begun, are counted in the one share as alive, and left out of
+    the other; no test enters those that are not `reached`.
+    """
     same, fates = equivalents(), Counter()
     for key, m in sample.items():
-        end = known[key]["fate"] if key in known else "unreached"
-        end = "equivalent" if end in ("survived", "unreached") and str(m) in same else end
+        end = known[key]["fate"] if key in known else "not run" if key in reached else "unreached"
+        end = "equivalent" if end not in (*DEAD, "broken") and str(m) in same else end
         fates[end] += 1
-        if end not in ("killed", "timeout"):
+        if end not in DEAD:
             print(f"{end:10} {m}  (line {m.line})")
-    killed = fates["killed"] + fates["timeout"]
-    judged = killed + fates["survived"] + fates["unreached"] + fates["stuck"]
-    if judged:
-        low, high = binomtest(killed, judged).proportion_ci(method="exact")
-        print(f"{killed} of {judged} killed: {killed / judged:.1%}, 95 % interval {low:.1%} to {high:.1%};", dict(fates))
+    killed = sum(fates[end] for end in DEAD)
+    decided = killed + fates["survived"] + fates["unreached"]
+    judged = decided + sum(fates[end] for end in UNDECIDED)
+    for whole, what in ((judged, "undecided ones count as alive"), (decided, "of those decided")):
+        if whole:
+            low, high = binomtest(killed, whole).proportion_ci(method="exact")
+            print(f"{killed} of {whole} killed: {killed / whole:.1%}, 95 % interval {low:.1%} to {high:.1%}; {what}")
+    print(dict(fates))
     return int(bool(fates["broken"]))
 
 

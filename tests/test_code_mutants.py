@@ -171,15 +171,24 @@ def test_survivors_are_tried_again_after_new_tests(tmp_path):
     assert set(mutants.kept(path, {"b": "new"}, 0)) == {"a"}
 
 
-def test_what_only_the_clock_has_stopped_is_not_dead_and_tried_again(tmp_path, capsys):
+def test_what_only_the_clock_has_stopped_is_not_dead_and_tried_again(tmp_path):
     path = tmp_path / "fates.jsonl"
     path.write_text(
         '{"key": "a", "fate": "timeout", "tests": "t", "wide": 0}\n{"key": "b", "fate": "stuck", "tests": "t", "wide": 0}\n'
     )
     assert set(mutants.kept(path, {"b": "t"}, 0)) == {"a"}
-    sample = {k: mutants.Mutant(f"{k}.py", "f", "x", "y", "") for k in "ab"}
-    mutants.told(sample, {k: {"fate": fate} for k, fate in (("a", "timeout"), ("b", "stuck"))})
-    assert "1 of 2 killed" in capsys.readouterr().out
+    assert set(mutants.kept(path, {"b": "t"}, 0, mutants.UNDECIDED)) == {"a", "b"}
+
+
+def test_those_that_are_not_decided_are_told_apart(capsys):
+    sample = {k: mutants.Mutant(f"{k}.py", "f", "x", "y", "") for k in "abcdef"}
+    fates = {"a": "timeout", "b": "stuck", "c": "partly", "d": "survived"}  # e was not run, and no test enters f
+    mutants.told(sample, {k: {"fate": fate} for k, fate in fates.items()}, set("abcde"))
+    said = capsys.readouterr().out
+    assert "1 of 6 killed: 16.7%" in said
+    assert "1 of 3 killed: 33.3%" in said
+    for word, name in (("stuck", "b"), ("partly", "c"), ("survived", "d"), ("not run", "e"), ("unreached", "f")):
+        assert f"{word:10} {name}.py" in said
 
 
 TWICE = """
@@ -215,7 +224,7 @@ def test_an_equivalent_mutant_excuses_its_own_place_only(tmp_path, monkeypatch, 
     monkeypatch.setattr(mutants, "EQUIVALENT", tmp_path / "equivalent.txt")
     mutants.EQUIVALENT.write_text("x.py::f: a -> (b) #2  # why\n")
     sample = {str(k): mutants.Mutant("x.py", "f", "a", "(b)", "", number=k) for k in (1, 2)}
-    mutants.told(sample, {k: {"fate": "survived"} for k in sample})
+    mutants.told(sample, {k: {"fate": "survived"} for k in sample}, set(sample))
     assert "0 of 1 killed" in capsys.readouterr().out
 
 
