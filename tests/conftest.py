@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 import io
+import signal
 import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -36,6 +37,9 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     # Before test modules are imported: they read the number of examples at import.
     settings.load_profile("deep" if config.getoption("--deep") else "fixed")
+    # A script's job in the background ignores Ctrl-C, and so would the programs that tests stop with it.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
