@@ -33,8 +33,8 @@ from .nets import BITS
 from .randomisations import MIN_REPLICATIONS, merge_replications, run_nets, run_replications
 from .streams import DEFAULT_ROOT
 
-MAX_COORDINATES = 2**29
-"""Default cap on the coordinates (points times draws per replicate) of stage 1, some two seconds' work of one processor."""
+MAX_COORDINATES = 2**30
+"""Default cap on the coordinates (points times draws per replicate) of stage 1, some four seconds' work of one processor."""
 
 GRID = 1e-8
 # Floor of a standard error, relative to the scale of the check: some statistics are integrated by a balanced net without any
@@ -45,7 +45,8 @@ FAR = 4  # doublings beyond the second pilot from which on a third one is worth 
 RATES = 0.5, 1.25
 # Errors fall like points to the power -rate: never slower than those of plain draws; the upper end is what smooth statistics
 # reach on average, though two pilots may by luck show more.
-MARGIN = 2.0  # stage 1 shows more than so many times its pilot's error, both from 16 means, with probability 0.5 %
+MARGIN = 1.3  # on the pilots' errors; a caller may follow a stage that shows more by one on larger nets (`Plan.larger`)
+THIRD = 3  # doublings from the third pilot to the nets that are planned, of which it takes an eighth of the points
 PILOT_NETS = 32  # of the second pilot at least
 SKEWNESS_NETS = 256  # of the first pilot, whose skewness has standard error SKEWNESS_ERROR
 SKEWNESS_ERROR = 0.15
@@ -144,12 +145,24 @@ class Plan:
     dimensions : int
     expected : float
         Smallest error, relative to the scale of the checks.
+    most : int
+        The largest log2_points allowed.
     """
 
     log2_points: int
     averaged: int
     dimensions: int
     expected: float
+    most: int
+
+    def larger(self, log2_points: int, results: Sequence[CheckResult], detectable: float) -> int:
+        """log2 of the points with which nets that showed `results` would see `detectable`, or of the most allowed.
+
+        Pilots are guesses: about one plan in eight falls short. Whether to go on is read from standard errors alone, which
+        for normal means say nothing of the means themselves, so that all decisions keep their levels.
+        """
+        short = max(result.smallest_detectable for result in results) / detectable
+        return min(log2_points + max(math.ceil(math.log2(short)), 0), self.most)
 
 
 def plan_nets(
@@ -159,7 +172,7 @@ def plan_nets(
     """Sizes of the nets with which every check sees an error of `detectable`, or of the largest ones allowed.
 
     Pilots on streams of their own show how skewed means are, how large their errors, and how fast these fall; they decide
-    nothing else. Where the first two ask for far more points, a third one, with a quarter of these, corrects them: between
+    nothing else. Where the first two ask for far more points, a third one, with an eighth of these, corrects them: between
     two sizes errors may fall faster or more slowly than on average.
 
     Raises
@@ -200,8 +213,8 @@ def plan_nets(
         chosen = int(min(max(sizes[-1] + steps.max(), PILOTS[1]), most))
         if len(sizes) > len(PILOTS) or chosen < sizes[-1] + FAR:
             expected = np.max(errors[-1] * 2.0 ** (-rates * (chosen - sizes[-1])))
-            return Plan(chosen, averaged, dimensions, float(expected))
-        sizes.append(chosen - 2)
+            return Plan(chosen, averaged, dimensions, float(expected), most)
+        sizes.append(chosen - THIRD)
         errors.append(seen(piloted(sizes[-1], nets)))
 
 

@@ -38,7 +38,7 @@ DEEP = 1e-5
 BLUNT = 1e-2
 """Relative error that plain draws see; nets that see less than that are not worth their cost."""
 
-DEEPER = 16
+DEEPER = 8
 """How many times as many coordinates the deep nets of one point's first stage may have."""
 
 
@@ -56,7 +56,11 @@ class Performed:
 
 
 def performed(simulation: Simulation, value: Any, key: str, root: int, detectable: float = SEEN) -> Performed:
-    """The simulation against a claim's value, with the method that sees more."""
+    """The simulation against a claim's value, with the method that sees more.
+
+    Nets that pass and see less than `detectable` are followed by larger ones, whose results count: a claim that is right may
+    then be refused by any of them.
+    """
     checks, experiment = compared(simulation, value), simulation.experiment
     most = MAX_COORDINATES * (1 if detectable >= SEEN else DEEPER)
     settings: dict[str, Any] = {"root": root, "threads": 1}
@@ -66,8 +70,10 @@ def performed(simulation: Simulation, value: Any, key: str, root: int, detectabl
             raise NoNet(f"nets of 2^{plan.log2_points} points would see {plan.expected:.1%}")
     except NoNet as why:
         return _performed_roughly(simulation, value, key, settings, str(why))
-    size, averaged = plan.log2_points, plan.averaged
-    results = perform_on_nets(experiment, checks, key, size, averaged=averaged, detectable=BLUNT, **settings)
+    size, settings = plan.log2_points, settings | {"averaged": plan.averaged, "detectable": BLUNT}
+    results = perform_on_nets(experiment, checks, key, size, **settings)
+    while (larger := plan.larger(size, results, detectable)) > size and all(result.passed for result in results):
+        size, results = larger, perform_on_nets(experiment, checks, f"{key}#{larger}", larger, **settings)
     return Performed(tuple(results), f"nets of 2^{size} points in {plan.dimensions} dimensions")
 
 
