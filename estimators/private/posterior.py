@@ -627,7 +627,9 @@ def shrunk(
 ) -> tuple[Floats, Floats, Floats]:
     """Return for each row of nodes the ends of the range that matters, and whether the old range was good.
 
-    A range ends where the log probability, as that of a normal law between two nodes, has fallen by `DROP`.
+    A range ends where the log probability, as that of a normal law between two nodes, has fallen by `DROP`.  Where it falls
+    off a cliff, as that of a staircase may, the range ends at the node beyond: at the edge it would seem to end too early.
+    There may be gaps within as well: what counts is how far apart the outermost nodes that matter are.
     """
     fall = np.sqrt(log.max(axis=1, keepdims=True) - log)
     size, rows, reach = log.shape[1], np.arange(len(log)), float(np.sqrt(DROP))
@@ -642,12 +644,14 @@ def shrunk(
         near, far = fall[rows, inner], fall[rows, outer]
         with quiet():
             part = np.where(far > near, (reach - near) / (far - near), 0.0)
+            part = np.where((near < np.sqrt(OPEN)) & (far > reach), 1.0, part)
         crossing = at[rows, inner] + part * (at[rows, outer] - at[rows, inner])
         opened = (fall[rows, 0 if step < 0 else -1] < np.sqrt(OPEN)) & (end != bound)
         beyond = np.clip(end + step * (high - low) / 2, least, most)
         ends.append((np.where(opened, beyond, np.where(outer == inner, end, crossing)), opened))
     (new_low, open_low), (new_high, open_high) = ends
-    return new_low, new_high, ~open_low & ~open_high & (kept.sum(axis=1) > ENOUGH * size)
+    across = size - kept[:, ::-1].argmax(axis=1) - kept.argmax(axis=1)
+    return new_low, new_high, ~open_low & ~open_high & (across > ENOUGH * size)
 
 
 def node_intervals(family: Family, found: Hyperposterior, level: float) -> dict[str, Any]:

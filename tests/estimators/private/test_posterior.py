@@ -20,7 +20,7 @@ from estimators.private import (
 )
 from estimators.private.mean_posterior import TruncatedNormals, clipped_moments
 from estimators.private.noise_laws import StaircaseNoise, log_likelihood
-from estimators.private.posterior import Nodes, Places, Window, density
+from estimators.private.posterior import Nodes, Places, Table, Window, density
 from estimators.private.rate_posterior import Betas, rate_posteriors
 from estimators.private.staircase import Staircase
 
@@ -601,3 +601,18 @@ def test_the_narrow_middle_of_a_staircase_is_resolved(eps):
     spread = float(np.sqrt((density * fine**2).sum() / density.sum()))
     assert found.posterior_mean_ == pytest.approx(truth, abs=0.1 * spread)
     assert np.median(found.posterior_sd_) == pytest.approx(spread, rel=0.05)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_ranges_are_found_soon_where_the_density_has_cliffs_and_gaps(seed, monkeypatch):
+    """For a small spread the centre of staircases has islands, with nothing between them and with cliffs at their ends."""
+    passes = []
+    plain = Table.log_marginals
+    monkeypatch.setattr(Table, "log_marginals", lambda self, nodes: passes.append(1) or plain(self, nodes))
+    gen = np.random.default_rng(seed)
+    truth = 3 + 0.7 * gen.standard_normal(8)
+    client = MeanClient(bounds=(0.0, 10.0), eps=8.0, adjacency="client", mechanism="staircase")
+    names = [f"client {i}" for i in range(8)]
+    reports = client.reports(list(truth[:, None] + 0.1 * gen.standard_normal((8, 12))), names, gen)
+    PrivateGaussianMeans(sigma2=0.01).fit(reports)
+    assert len(passes) <= 24
