@@ -7,7 +7,7 @@ figures (``figures.style``).
 from itertools import cycle, islice
 
 import numpy as np
-from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from estimators.federated.experiments.plan import Plot, label
 from estimators.federated.experiments.results import key, rows, selected, shown
@@ -20,6 +20,9 @@ COLOURS = (style.BLUE, style.VERMILLION, style.GREEN, style.ORANGE, style.PURPLE
 DASHES = ("-", "--", ":", "-.")
 MOST = 3
 """Panels in a row."""
+ACCURACIES = 10, 50, 80, 90, 95, 98, 99, 99.5, 99.8, 99.9, 100
+LEAST_ERROR = 0.05
+"""In per cent, that 100 % is drawn at where the errors have a logarithmic axis."""
 
 
 def draw(experiment, results):
@@ -155,8 +158,22 @@ def line_of(axes, plot, x, mean, error, look):
 
 
 def limits(axes, plot, lines):
-    """Logarithmic axes where a grid spans more than a factor of 20, and where errors span more than one of 4."""
+    """Logarithmic axes where a grid spans more than a factor of 20, and where errors span more than one of 4.
+
+    So have the errors of accuracies over a grid where they span more than a factor of 6: one value of it may be no better
+    than guessing, beside which the others would all look alike.
+    """
     means = np.concatenate([mean for _, _, mean, _ in lines])
+    if plot.measure.endswith("accuracy") and plot.x != "round":
+        wrong = np.maximum(100 - scaled(plot, means), LEAST_ERROR)
+        if wrong.max() > 6 * wrong.min():
+            axes.set_yscale("function", functions=(
+                lambda v: -np.log10(np.maximum(100 - np.asarray(v, float), LEAST_ERROR)),
+                lambda v: 100 - 10.0 ** -np.asarray(v, float),
+            ))  # fmt: skip
+            axes.yaxis.set_major_locator(FixedLocator(ACCURACIES))
+            axes.yaxis.set_minor_locator(FixedLocator([]))
+            axes.yaxis.set_major_formatter(lambda v, _: f"{v:g}" if v < 100 else f"≥ {v - LEAST_ERROR:g}")
     if plot.measure.endswith("mse") and means.min() > 0 and means.max() > 4 * means.min():
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
