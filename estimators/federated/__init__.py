@@ -8,7 +8,8 @@ many means are in ``estimators``.  A map:
   the fast one on the CPU, ``jax_backend`` (with ``jax_pairs``) for accelerators; ``pairs`` trains two models at once;
 - ``algorithms`` are rounds of it, run by ``training``; ``predictions`` measure what came out;
 - ``own_rows`` are what clients keep, of many clients those alone that took part;
-- ``runtime`` is a server and nodes apart from each other, ``flower`` what carries messages between them;
+- ``runtime`` is a server and nodes apart from each other; ``processes`` and ``flower`` carry messages between them, on one
+  machine and between machines;
 - ``plans`` say what an algorithm releases and count what it does, ``asked`` how often a node answers, ``privacy`` and
   ``row_accounting`` what was promised,
   ``audit`` with ``audit_cases`` what an adversary can prove;

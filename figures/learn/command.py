@@ -33,7 +33,10 @@ def add_learn(parser):
     parser.add_argument(
         "--joblib-backend", choices=sweep.BACKENDS, default="loky", help="for several jobs (default: %(default)s)"
     )
-    parser.add_argument("--workers", type=int, metavar="N", help="threads of a run (default: the cores shared by the jobs)")
+    parser.add_argument(
+        "--processes", type=int, default=1, metavar="N", help="of each run, which share its clients (default: %(default)s)"
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="threads of each (default: the cores shared by all)")
     parser.add_argument("--shard", metavar="I/N", help="only every N-th run, from the I-th: for several machines")
     parser.add_argument("--fresh", action="store_true", help="begin anew, whatever is in the output folder")
     parser.add_argument("--no-plot", action="store_true", help="write no picture")
@@ -50,7 +53,7 @@ def run_learn(args):
     """List the experiments, write the page, or do the runs of one experiment."""
     from estimators.federated.experiments.experiment import read
 
-    for option in ("jobs", "workers", "rounds"):
+    for option in ("jobs", "processes", "workers", "rounds"):
         value = getattr(args, option)
         if value is not None and value < 1:
             raise ValueError(f"--{option} must be at least 1, got {value}")
@@ -137,6 +140,7 @@ def do(args, experiment):
         )
     with Progress(runs) as progress:
         options = {"jobs": args.jobs, "backend": args.joblib_backend, "workers": args.workers, "fresh": args.fresh}
+        options["processes"] = args.processes
         outcomes = []
         for outcome in sweep(runs, out, args.data, watch=progress.watch, **options):
             progress.done(outcome)

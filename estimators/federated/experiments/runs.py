@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.federated.experiments import checkpoints, provenance
-from estimators.federated.experiments.building import build
+from estimators.federated.experiments.building import Built, build
 from estimators.federated.experiments.plan import plain
 from estimators.system.files import locked
 from estimators.system.untrusted import EXPANDED, read_json
@@ -39,7 +40,7 @@ VARIES = ("seconds", "versions", "machine", "code")
 
 def execute(
     run: Run, directory: str | Path, data_dir: str | Path | None = None, *, workers: int | None = None,
-    every_rounds: int | None = None, every_seconds: float = 30.0, fresh: bool = False,
+    processes: int = 1, every_rounds: int | None = None, every_seconds: float = 30.0, fresh: bool = False,
     progress: Callable[..., Any] | None = None, say: Callable[[str], None] | None = None,
 ) -> Any:  # fmt: skip
     """Do a run in a folder of its own below `directory`, or go on with it, and return its result.
@@ -49,7 +50,8 @@ def execute(
     Parameters
     ----------
     run : Run; directory : path, whose folder ``run.name`` is used; data_dir : folder of the user's data.
-    workers : threads, see `build`.
+    workers : threads of each process, see `build`.
+    processes : whole number >= 1 of processes that the clients are spread over, see ``processes``.
     every_rounds, every_seconds : how often to store a checkpoint: after so many rounds (None: no rule) or so much time,
         more for a large state, see ``checkpoints.rest``.
     fresh : begin anew, whatever is in the folder.
@@ -66,13 +68,15 @@ def execute(
         If a round releases what the algorithm's privacy plan does not have, with the rounds before it kept; or if the folder
         holds another configuration, other data or only damaged checkpoints, each with what to do.
     OSError
-        If the disk is full, with finished rounds kept.
+        If the disk is full or one of several processes was killed, with finished rounds kept.
     Held
         If another process is doing this run.
     """
     folder, say = Path(directory, run.name), say or (lambda message: None)
     with locked(folder, seconds=0):
-        return execute_alone(run, directory, folder, data_dir, workers, every_rounds, every_seconds, fresh, progress, say)
+        return execute_alone(
+            run, directory, folder, data_dir, workers, processes, every_rounds, every_seconds, fresh, progress, say
+        )
 
 
 def execute_alone(
@@ -81,6 +85,7 @@ def execute_alone(
     folder: Path,
     data_dir: str | Path | None,
     workers: int | None,
+    processes: int,
     every_rounds: int | None,
     every_seconds: float,
     fresh: bool,
@@ -114,13 +119,27 @@ def execute_alone(
             say(f"{run.name}: {found[2]}")
         if stored["versions"] != used:
             say(f"{run.name}: begun with other versions ({differing(stored['versions'], used)}); bits may differ")
-    return rounds_of(run, folder, built, found, origin, used, every_rounds, every_seconds, progress)
+    steps = steps_of(run, built, data_dir, workers, processes)
+    return rounds_of(run, folder, built, steps, found, origin, used, every_rounds, every_seconds, progress)
+
+
+def steps_of(run: Run, built: Built, data_dir: str | Path | None, workers: int | None, processes: int) -> Any:
+    """Function from a state and the number of finished rounds to the rounds that are left, in so many processes."""
+    if processes == 1:
+        from estimators.federated.training import training
+
+        return partial(training, built.algorithm, built.task, rounds=built.rounds, every=run.setup.every)
+    from estimators.federated.processes import training_in_processes
+
+    again = partial(build, run, data_dir, workers=workers)
+    return partial(training_in_processes, again, processes=processes, every=run.setup.every)
 
 
 def rounds_of(
     run: Run,
     folder: Path,
-    built: Any,
+    built: Built,
+    steps: Callable[..., Any],
     found: Any,
     origin: Mapping[str, Any],
     used: Any,
@@ -130,7 +149,6 @@ def rounds_of(
 ) -> Any:
     """Do the rounds that are left, storing checkpoints, and write the result."""
     from estimators.federated.backend import Diverged
-    from estimators.federated.training import training
 
     task, algorithm, rounds = built
     state, record, _ = found or (None, {"finished": 0, "history": [], "seconds": 0.0}, "")
@@ -138,9 +156,8 @@ def rounds_of(
     checkpoints.write(folder / HISTORY, b"".join(map(line, history)))
     promises = summarised(algorithm.guarantees(task, rounds=rounds), task.groups)  # what cannot be promised is not run
     stored, failed, last = time.monotonic(), None, None
-    steps = training(algorithm, task, rounds=rounds, every=run.setup.every, state=state, finished=record["finished"])
     try:
-        for step in steps:
+        for step in steps(state=state, finished=record["finished"]):
             last = step
             if step.record is not None:
                 history.append(step.record)
@@ -153,7 +170,10 @@ def rounds_of(
                 stored = time.monotonic()
             if progress is not None:
                 progress(step.finished, rounds, step.record)
-    except ValueError:  # a plan that is not kept, a reply that is not finite: the rounds before it stand
+    except (
+        ValueError,
+        ChildProcessError,
+    ):  # a plan not kept, a dead process: what is finished stands
         if last is not None:
             so_far = {"finished": last.finished, "history": history, "seconds": time.monotonic() - begun}
             checkpoints.save(folder, last.state, so_far)

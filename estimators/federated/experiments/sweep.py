@@ -61,6 +61,7 @@ def sweep(
     jobs: int = 1,
     backend: str = "loky",
     workers: int | None = None,
+    processes: int = 1,
     fresh: bool = False,
     watch: Callable[..., Any] | None = None,
 ) -> Generator[Outcome | Any, Any, None]:
@@ -73,18 +74,21 @@ def sweep(
     ----------
     runs, directory, data_dir, fresh : as in `execute`.
     jobs : whole number >= 1 of runs at once; backend : how joblib does more than one, one of BACKENDS.
-    workers : threads of each run, None: the cores divided among the jobs.
+    workers : threads of each process, None: the cores divided among them.
+    processes : whole number >= 1 of processes of each run, among which its clients are divided; above 1 only for jobs = 1.
     watch : None, or a function from a run to the `progress` of `execute` (for jobs = 1).
 
     Raises
     ------
     ValueError
-        If joblib or what its backend needs is missing.
+        If joblib or what its backend needs is missing, or both jobs and processes are above 1.
     OSError
         If the disk is full or the data are not there; other runs keep their finished rounds.
     """
-    workers = workers or max((os.cpu_count() or 1) // jobs, 1)
-    options = {"workers": workers, "fresh": fresh}
+    if jobs > 1 and processes > 1:
+        raise ValueError("jobs or processes must be 1: several runs at once, or one run in several processes")
+    workers = workers or max((os.cpu_count() or 1) // max(jobs, processes), 1)
+    options = {"workers": workers, "processes": processes, "fresh": fresh}
     held = []
     for outcome in outcomes(runs, directory, data_dir, jobs, backend, watch, options):
         if outcome.held:
