@@ -2,15 +2,17 @@
 
     python tests/mutants.py --seed 7 --count 300 [--jobs 2] [--under estimators/private ...]
 
-A mutant is one changed operator, comparison, number or sign in the body of one function.  It is killed when one of the
-tests that enter the function, or a function that calls it, fails, or spins far beyond its usual processor time.  Mutants
-that compute the same value stand in `equivalent_mutants.txt`, with the reason why.  Fates are kept in build/mutants, so
+A mutant is one changed operator, comparison, number or sign in the body of one function, or in a default of its arguments.
+It is killed when one of the tests that enter the function, or a function that calls it, fails, or spins far beyond its usual
+processor time.  One that has passed those of its tests for which there was time, while others were left, is cut short and
+not decided: it has not survived what it was not asked.  Mutants that compute the same value stand in
+`equivalent_mutants.txt`, with the reason why.  Fates are kept in build/mutants, so
 that a run that was stopped goes on, one after new tests tries the survivors only; tests that killed in a file come first.
 
 Most run in forks of one session (swaps.py); what runs at import or in other processes gets a tree of its own.
 
-With --under, only that room is sampled, and only its own tests (and all doctests) must first be run to see what they reach;
-of the other tests, those are asked whose reach an earlier run has noted.  So a count of a room is a lower bound.
+With --under, only that room is sampled, and only its own tests and all doctests are asked, whatever earlier runs have noted
+of others: a count of a room is a lower bound, and the same for everybody.
 
 Belongs here: sampling, choosing tests, counting.  Does not belong here: processes (warm.py), mutants of formulas
 (theory.engine.mutants).
@@ -39,7 +41,7 @@ ROOT = warm.ROOT
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 FATES = ROOT / "build" / "mutants"
 DEAD = ("killed", "timeout")
-UNDECIDED = ("stuck", "partly", "not run")
+UNDECIDED = ("stuck", "partly", "cut short", "not run")
 LEVELS = 5  # of callers that are asked for tests where none is known to enter a function
 QUICK, QUICK_FILES, WIDE = 10.0, 8, 90.0  # processor seconds of the first tests of a mutant, their files, and the rest
 SLACK, SPARE, KERNEL = 3, 10, 180  # a hang: so many times the usual seconds, and these besides; with kernels to compile
@@ -94,8 +96,9 @@ def _fields(node):
 
 
 def _body(function):
-    """The nodes that run when a function does: no docstring, decorators, annotations, or defaults."""
+    """The nodes that run when a function does, and its defaults: no docstring, decorators, or annotations."""
     waiting = [s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    waiting += [d for d in (*function.args.defaults, *function.args.kw_defaults) if d is not None]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Raise | ast.JoinedStr):  # what an error says
@@ -239,8 +242,8 @@ def _enters(entered, keys, names):
 
 
 def parted(plan, wide):
-    """The quick tests of a plan, in few files, and the wider ones, within what a mutant may cost."""
-    parts, spent, files = ([], []), [0.0, 0.0], set()
+    """The quick tests of a plan, in few files, and the wider ones, within what a mutant may cost; how many are left out."""
+    parts, spent, files, left_out = ([], []), [0.0, 0.0], set(), 0
     for test, seconds in plan:
         file = _file(test)
         quick = spent[0] + seconds <= QUICK and (file in files or len(files) < QUICK_FILES)
@@ -249,7 +252,9 @@ def parted(plan, wide):
         if quick or spent[1] + seconds <= wide:
             parts[not quick].append(test)
             spent[not quick] += seconds
-    return [(part, cost) for part, cost in zip(parts, spent, strict=True) if part]
+        else:
+            left_out += 1
+    return [(part, cost) for part, cost in zip(parts, spent, strict=True) if part], left_out
 
 
 def importers():
@@ -293,8 +298,8 @@ def equivalents():
     return {line.split("  # ")[0].strip() for line in lines if line.strip() and not line.startswith("#")}
 
 
-def kept(path, tests, wide, fates=("survived", "broken")):
-    """The fates that earlier runs of the sample have written; of survivors only where none of its `tests` has changed."""
+def kept(path, tests, wide, fates=("survived", "broken", "cut short")):
+    """The fates that earlier runs of the sample have written; of those alive only where none of its `tests` has changed."""
     lines = map(json.loads, path.read_text().splitlines()) if path.is_file() else ()
     same = (x for x in lines if x["fate"] in DEAD or (x["tests"] == tests.get(x["key"]) and x["wide"] >= wide))
     return {x["key"]: x for x in same if x["fate"] in (*DEAD, *fates)}
@@ -362,9 +367,11 @@ def main(arguments=None):
     kernels = {m.key for m, (_, _, _, _, kernel, _) in zip(sample.values(), places, strict=True) if kernel}
     warm.preload()
     needed = ("", "estimators/", *(f"tests/{room}" for room in rooms))[bool(a.under) :]
-    reach, called_by, imported_by = warm.reach(mapped(), needed, a.jobs), callers(), importers()
+    files = [f for f in mapped() if f.startswith(needed)]
+    reach, called_by, imported_by = warm.reach(files, needed, a.jobs), callers(), importers()
     killers = killers_of(FATES)
-    plans = {k: parted(tests_of(m, reach, called_by, k in kernels, killers), a.wide) for k, m in sample.items()}
+    planned = {k: parted(tests_of(m, reach, called_by, k in kernels, killers), a.wide) for k, m in sample.items()}
+    plans, left_out = ({k: x[i] for k, x in planned.items()} for i in (0, 1))
     print(f"{len(sample)} of {len(everyone)} mutants, seed {a.seed}", flush=True)
     if a.list:
         print("\n".join(f"{m}  [{', '.join(f'{len(t)} tests, {s:.0f} s' for t, s in plans[k])}]" for k, m in sample.items()))
@@ -375,7 +382,7 @@ def main(arguments=None):
     def keep(name, status, seconds, by="", more=False):
         """Write how a mutant ended; with `more`, unless it is dead, it has tests left."""
         fate = ended(status)
-        fate = "partly" if more and fate not in DEAD else fate
+        fate = "partly" if more and fate not in DEAD else "cut short" if fate == "survived" and left_out[name] else fate
         known = {"key": name, "mutant": str(sample[name]), "fate": fate, "seconds": round(seconds, 1), "by": by}
         with path.open("a", encoding="utf-8") as out:
             out.write(json.dumps(known | {"tests": tests[name], "wide": a.wide}) + "\n")
