@@ -1,6 +1,6 @@
 """Laws of noise, number by number: against sums and integrals over what a mechanism is defined to do."""
 
-from itertools import product
+from itertools import pairwise, product
 from math import comb
 
 import numpy as np
@@ -43,7 +43,7 @@ ONE = np.array([1.0])
 def together(density, sd, away, reach):
     """Density at `away` of noise with a density plus a normal error, by quadrature between the noise's own edges."""
     edges = np.unique(np.clip(np.concatenate([reach, away + sd * np.linspace(-9, 9, 19)]), away - 9 * sd, away + 9 * sd))
-    pieces = zip(edges[:-1], edges[1:], strict=True)
+    pieces = pairwise(edges)
     return sum(integrate.fixed_quad(lambda x: density(x) * norm.pdf(away - x, scale=sd), a, b, n=20)[0] for a, b in pieces)
 
 
@@ -154,10 +154,7 @@ def stairs(width, eps):
 def test_a_staircase_is_the_density_of_its_authors(width, eps):
     law, variance = stairs(width, eps)
     density, edges, inner = heights(width, eps)
-    square = sum(
-        integrate.fixed_quad(lambda x: x**2 * density(x), a + 1e-12, b - 1e-12, n=4)[0]
-        for a, b in zip(edges[:-1], edges[1:], strict=True)
-    )
+    square = sum(integrate.fixed_quad(lambda x: x**2 * density(x), a + 1e-12, b - 1e-12, n=4)[0] for a, b in pairwise(edges))
     assert variance == pytest.approx(square, rel=1e-3)
     assert law.used[0] == pytest.approx(eps, rel=1e-8)
     assert law.inner[0] == pytest.approx(inner, abs=1e-3)
