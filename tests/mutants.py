@@ -163,16 +163,37 @@ def mutated(path, function, node, new, kernel=False, number=1, root=ROOT):
     return Mutant(file, function, before, after, changed, node.lineno, number)
 
 
-def callers():
-    """For every name of a function in `estimators`, the names that call it."""
-    called_by = {}
-    for path in (ROOT / "estimators").rglob("*.py"):
-        for caller, function in _functions(ast.parse(path.read_text(encoding="utf-8"))):
+def texts_of():
+    """The text of every file of `estimators`."""
+    paths = sorted((ROOT / "estimators").rglob("*.py"))
+    return {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in paths}
+
+
+def callers(texts):
+    """For every file::name of a function, those that may call it: they use the name and import from its file, or its room.
+
+    A name alone is not enough: `direct` and `crossing` are several functions, whose tests know nothing of each other.
+    """
+    users, called_by = {}, {}
+    functions = {file: list(_functions(ast.parse(text))) for file, text in texts.items()}
+    for file, inside in functions.items():
+        for caller, function in inside:
             for node in ast.walk(function):
                 name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
                 if name:
-                    called_by.setdefault(name, set()).add(caller)
+                    users.setdefault(name, set()).add((file, caller))
+    sees = {file: {g for g, text in texts.items() if g == file or imports(text, file)} for file in texts}
+    for file, inside in functions.items():
+        for name, _ in inside:
+            called_by[f"{file}::{name}"] = {f"{g}::{c}" for g, c in users.get(name, ()) if g in sees[file]}
     return called_by
+
+
+def imports(text, file):
+    """Whether a text imports from a file, by its own name or by that of a room around it."""
+    module = file.removesuffix(".py").replace("/", ".")
+    rooms = [module.rsplit(".", k)[0] for k in range(1, module.count(".") + 1)]
+    return module in text or any(f"from {room} import" in text for room in rooms)
 
 
 def mapped():
@@ -187,19 +208,21 @@ def mapped():
 def tests_of(mutant, reach, called_by, kernel, killers):
     """The tests that enter the mutated function, or use its name where a cache or a compiler hides that they do.
 
+    `called_by` is what `callers` found.
+
     As (name, seconds): of its own module, its room, the quick ones first.
 
     Where none is known to, as of what Numba compiles or an import runs, those that enter its callers.  Before all come those
     that have killed mutants of the file, `killers`.
     """
     killed = killers.get(mutant.file, {})
-    names, found = {mutant.function}, {}
+    keys, found = {f"{mutant.file}::{mutant.function}"}, {}
     for level in range(LEVELS):
-        keys = {f"{mutant.file}::{mutant.function}"} if not level else None
+        names = {key.rpartition("::")[2] for key in keys}
         for known in reach.values():
-            whole = _enters(known["entered"], keys, names)  # at import
+            whole = not keys.isdisjoint(known["entered"])  # at import
             for test, (seconds, entered) in known["tests"].items():
-                if whole or _enters(entered, keys, names):
+                if whole or not keys.isdisjoint(entered):
                     found.setdefault(test, seconds)
         for file, known in reach.items() if kernel or not found or not level else ():
             said = naming(file, Path(mutant.file).stem)
@@ -208,7 +231,7 @@ def tests_of(mutant, reach, called_by, kernel, killers):
                     found.setdefault(test, seconds)
         if found and not (kernel and not level):
             break
-        names |= {c for n in names for c in called_by.get(n, ())}
+        keys = keys | {c for key in keys for c in called_by.get(key, ())}
     own = "/test_".join(mutant.file.replace("estimators/", "tests/estimators/", 1).rsplit("/", 1))
     room = f"tests/{mutant.file.rpartition('/')[0]}/"
 
@@ -237,10 +260,6 @@ def naming(file, module):
     return {f.name: {getattr(n, "id", getattr(n, "attr", None)) for n in ast.walk(f)} for f in tests}
 
 
-def _enters(entered, keys, names):
-    return not keys.isdisjoint(entered) if keys else any(e.rpartition("::")[2] in names for e in entered)
-
-
 def parted(plan, wide):
     """The quick tests of a plan, in few files, and the wider ones, within what a mutant may cost; how many are left out."""
     parts, spent, files, left_out = ([], []), [0.0, 0.0], set(), 0
@@ -257,10 +276,13 @@ def parted(plan, wide):
     return [(part, cost) for part, cost in zip(parts, spent, strict=True) if part], left_out
 
 
-def importers():
+def importers(texts):
     """For every file of `estimators`, those that import it, directly or not."""
-    texts = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in (ROOT / "estimators").rglob("*.py")}
-    direct = {f: {g for g, t in texts.items() if f.removesuffix(".py").replace("/", ".") in t} for f in texts}
+    direct = {}
+    for f in texts:
+        room, _, stem = f.removesuffix(".py").replace("/", ".").rpartition(".")
+        named = re.compile(rf"\b{room}\.{stem}\b|from {room} import [^\n]*\b{stem}\b")
+        direct[f] = {g for g, t in texts.items() if named.search(t)}
     found = {}
     for f in texts:
         edge = found[f] = {f}
@@ -368,7 +390,8 @@ def main(arguments=None):
     warm.preload()
     needed = ("", "estimators/", *(f"tests/{room}" for room in rooms))[bool(a.under) :]
     files = [f for f in mapped() if f.startswith(needed)]
-    reach, called_by, imported_by = warm.reach(files, needed, a.jobs), callers(), importers()
+    texts = texts_of()
+    reach, called_by, imported_by = warm.reach(files, needed, a.jobs), callers(texts), importers(texts)
     killers = killers_of(FATES)
     planned = {k: parted(tests_of(m, reach, called_by, k in kernels, killers), a.wide) for k, m in sample.items()}
     plans, left_out = ({k: x[i] for k, x in planned.items()} for i in (0, 1))

@@ -81,8 +81,25 @@ def test_tests_that_enter_the_function_are_taken_those_of_its_module_first():
 
     assert chosen("double", {}) == ["d", "a", "c"]
     assert chosen("table", {}) == ["c"]  # entered by an import: by all its tests
-    assert chosen("kernel", {"kernel": {"inner"}, "inner": {"four"}}) == ["c"]  # by its callers, where it is compiled
+    x, y = "estimators/room/x.py", "estimators/y.py"
+    # By its callers, where it is compiled; of a function of that name elsewhere the tests say nothing.
+    assert chosen("kernel", {f"{x}::kernel": {f"{x}::inner"}, f"{x}::inner": {f"{y}::four"}}) == ["c"]
+    assert chosen("four", {}) == []
     assert chosen("nowhere", {}) == []
+
+
+def test_callers_are_those_who_use_the_name_where_the_file_is_imported():
+    texts = {
+        "estimators/room/x.py": "def four(): pass\ndef inner(): return four()\n",
+        "estimators/y.py": "from estimators.room.x import four\ndef outer(): return four()\n",
+        "estimators/z.py": "def four(): pass\ndef other(): return four()\n",
+        "estimators/w.py": "from estimators.room import x\ndef last(): return x.four()\n",
+    }
+    found = mutants.callers(texts)
+    near = {"estimators/room/x.py::inner", "estimators/y.py::outer", "estimators/w.py::last"}
+    assert found["estimators/room/x.py::four"] == near
+    assert found["estimators/z.py::four"] == {"estimators/z.py::other"}
+    assert mutants.importers(texts)["estimators/room/x.py"] == {"estimators/room/x.py", "estimators/y.py", "estimators/w.py"}
 
 
 def test_the_quick_tests_come_first_and_the_rest_is_bounded():
