@@ -186,7 +186,17 @@ def callers(texts):
     for file, inside in functions.items():
         for name, _ in inside:
             called_by[f"{file}::{name}"] = {f"{g}::{c}" for g, c in users.get(name, ()) if g in sees[file]}
+    blind = unwatched(texts)
+    for key in [key for key in called_by if _file(key) in blind]:  # callers of callers, up to those that are seen
+        edge = called_by[key]
+        while edge := {c for k in edge if _file(k) in blind for c in called_by.get(k, ())} - called_by[key]:
+            called_by[key] = called_by[key] | edge
     return called_by
+
+
+def unwatched(texts):
+    """The files with compiled functions, of which nobody sees what is entered."""
+    return {file for file, text in texts.items() for _, f in _functions(ast.parse(text)) if warm.compiled(f)}
 
 
 def imports(text, file):
@@ -208,7 +218,7 @@ def mapped():
 def tests_of(mutant, reach, called_by, kernel, killers):
     """The tests that enter the mutated function, or use its name where a cache or a compiler hides that they do.
 
-    `called_by` is what `callers` found.
+    `called_by` is what `callers` found; `kernel` says that nobody sees whether the function is entered.
 
     As (name, seconds): of its own module, its room, the quick ones first.
 
@@ -393,7 +403,8 @@ def main(arguments=None):
     texts = texts_of()
     reach, called_by, imported_by = warm.reach(files, needed, a.jobs), callers(texts), importers(texts)
     killers = killers_of(FATES)
-    planned = {k: parted(tests_of(m, reach, called_by, k in kernels, killers), a.wide) for k, m in sample.items()}
+    blind = unwatched(texts)
+    planned = {k: parted(tests_of(m, reach, called_by, m.file in blind, killers), a.wide) for k, m in sample.items()}
     plans, left_out = ({k: x[i] for k, x in planned.items()} for i in (0, 1))
     print(f"{len(sample)} of {len(everyone)} mutants, seed {a.seed}", flush=True)
     if a.list:

@@ -99,6 +99,10 @@ def test_callers_are_those_who_use_the_name_where_the_file_is_imported():
     near = {"estimators/room/x.py::inner", "estimators/y.py::outer", "estimators/w.py::last"}
     assert found["estimators/room/x.py::four"] == near
     assert found["estimators/z.py::four"] == {"estimators/z.py::other"}
+    compiled = "from numba import njit\n@njit\ndef low(): pass\n@njit\ndef middle(): low()\ndef high(): middle()\n"
+    texts = {"estimators/k.py": compiled, "estimators/v.py": "from estimators.k import high\ndef seen(): high()\n", **texts}
+    assert "estimators/v.py::seen" in mutants.callers(texts)["estimators/k.py::low"]
+    assert mutants.unwatched(texts) == {"estimators/k.py"}
     assert mutants.importers(texts)["estimators/room/x.py"] == {"estimators/room/x.py", "estimators/y.py", "estimators/w.py"}
 
 
