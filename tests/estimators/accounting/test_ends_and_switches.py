@@ -9,7 +9,14 @@ from scipy import integrate, stats
 
 from estimators.accounting import Budget, Guarantee, accountants, adaptive, dpsgd, losses, mechanisms, privacy, shuffling
 from estimators.accounting.adaped import adaped_rdp
-from estimators.accounting.budget import guarantee, in_parallel, total_epsilon
+from estimators.accounting.budget import (
+    composed_gaussian_epsilon,
+    composed_gaussian_sigma,
+    guarantee,
+    in_parallel,
+    total_epsilon,
+)
+from estimators.accounting.budget_file import BudgetFile
 from estimators.accounting.events import Event
 from estimators.accounting.tuning import FixedRuns, PoissonRuns, TruncatedNegativeBinomial, _log_sinhc, noise_inflation
 
@@ -650,3 +657,51 @@ def test_guarantees_of_events_name_what_they_rest_on():
             guarantee(Event(noise=1.0), **{"delta": 0.1, "adjacency": "row", **wrong})
     with pytest.raises(ValueError, match="at least one Event"):
         guarantee([], delta=0.1)
+
+
+def test_what_underflows_and_what_is_certain():
+    """A release of rate 0 adds nothing; a law that is sure is itself; many runs of nearly Poisson number; delta at eps 0."""
+    gauss = Guarantee(1.0, 1e-5, "row", "client", "gaussian", rho=0.02)
+    silent = Guarantee(1e-300, 1e-5, "row", "client", "gaussian", rho=0.0)
+    both, one = (total_epsilon(some, 1e-5) for some in ((gauss, silent), (gauss,)))
+    assert both == pytest.approx(one, rel=1e-12)
+    assert privacy.renyi_divergence([1.0, 0.0], [1.0, 0.0], order=2) == 0
+    assert privacy.renyi_divergence([1.0, 0.0], [0.0, 1.0], order=2) == np.inf
+    runs = TruncatedNegativeBinomial.with_mean(eta=1e9, mean=30.0)
+    assert runs.mean == pytest.approx(30.0, rel=1e-6)
+    most = float(privacy.gaussian_delta(eps=0.0, sensitivity=1.0, sigma=2.0))
+    assert mechanisms.gaussian_epsilon(delta=most * (1 + 1e-12), sensitivity=1.0, sigma=2.0) == 0
+    assert 0 < mechanisms.gaussian_epsilon(delta=most * (1 - 1e-12), sensitivity=1.0, sigma=2.0) < 1e-10
+
+
+def test_compositions_of_gaussian_releases_at_their_ends():
+    def eps(sensitivities, sigmas, delta):
+        return composed_gaussian_epsilon(sensitivities=sensitivities, sigmas=sigmas, delta=delta)
+
+    assert eps([0.0, 3.0], [0.0, 4.0], 1e-3) == pytest.approx(eps([3.0], [4.0], 1e-3), rel=1e-12)
+    assert (eps([1.0, 3.0], [0.0, 4.0], 0.5), eps([1.0, 3.0], [0.0, 4.0], 1.0)) == (np.inf, 0)
+    exact = privacy.gaussian_delta(eps=eps([1.0, 3.0], [2.0, 4.0], 1e-3), sensitivity=np.sqrt(0.25 + 9 / 16), sigma=1.0)
+    assert exact == pytest.approx(1e-3, rel=1e-9)
+    sigmas = composed_gaussian_sigma(sensitivities=[1.0, 3.0], shares=[0.3, 0.7], eps=0.8, delta=1e-4)
+    assert (1 / sigmas[0]) ** 2 / (3 / sigmas[1]) ** 2 == pytest.approx(3 / 7)
+    assert eps([1.0, 3.0], sigmas, 1e-4) == pytest.approx(0.8, rel=1e-9)
+    equal = composed_gaussian_sigma(sensitivities=[1.0, 3.0], shares=2, eps=0.8, delta=1e-4)
+    np.testing.assert_allclose(equal * 3, equal[0] * np.array([3.0, 9.0]))
+    for shares in ([0.3, 0.7 + 2e-9], [0.3, 0.7 - 2e-9], [1.0], 3):
+        with pytest.raises(ValueError, match="shares must add to 1"):
+            composed_gaussian_sigma(sensitivities=[1.0, 3.0], shares=shares, eps=0.8, delta=1e-4)
+
+
+def test_a_file_with_another_past_is_refused_whatever_its_length(tmp_path):
+    """An older copy that has gone on otherwise has as many releases, but not those that were seen."""
+    path = tmp_path / "a.budget"
+    watch = BudgetFile.create(path, data="ward", eps=9.0)
+    empty = path.read_bytes()
+    watch.spend(Guarantee(0.5, 0.0, "row", "client", "answers"))
+    path.write_bytes(empty)
+    BudgetFile(path).spend(Guarantee(0.7, 0.0, "row", "client", "answers"))
+    with pytest.raises(ValueError, match="has lost releases"):
+        watch.load()
+    path.write_bytes(empty)
+    with pytest.raises(ValueError, match="has lost releases"):
+        watch.load()
