@@ -211,6 +211,28 @@ def test_corners_of_rates_of_events():
             BetaBinomial(**wrong).fit([1, 2], 4)
 
 
+def test_clients_of_all_or_nothing_beside_others_under_a_prior_at_the_ends():
+    """Moments may say that shares are 0 or 1 though one client has both: its posterior is a Beta law of its own counts."""
+    model = BetaBinomial("naive-moments").fit([0, 9, 1], [9, 9, 2])
+    assert model.concentration_ == 0
+    for t in (-0.5, 0.0, 0.3, 1.0, 1.5):
+        np.testing.assert_allclose(model.posterior_cdf(t), [t >= 0, t >= 1, np.clip(t, 0, 1)])  # of one in two: uniform
+    assert model.n_iter_ == 0
+    draws = model.sample_posterior(RNG(1), 4000)
+    assert draws[:, :2].tolist() == [[0, 1]] * 4000
+    assert stats.kstest(draws[:, 2], stats.uniform.cdf).pvalue > 1e-6
+    np.testing.assert_allclose(model.posterior_quantile(0.3), [0, 1, 0.3])
+
+
+def test_the_largest_numbers_are_permitted_and_no_larger_ones():
+    huge = tallies.LARGEST
+    assert BetaBinomialTally.of([huge, 0], huge).trials.tolist() == [huge]
+    assert GammaPoissonTally.of([huge, 0], 1.0).counts.sum == huge
+    for call in (lambda: BetaBinomialTally.of([1, 0], huge + 1), lambda: GammaPoissonTally.of([huge + 1, 0], 1.0)):
+        with pytest.raises(ValueError, match="must be at most"):
+            call()
+
+
 def test_moments_match_their_formulas():
     """With rational numbers: unbiased for any numbers of trials, and as the paper prints it."""
     shares = [Fraction(int(x), int(n)) for x, n in zip(X[1:], N[1:], strict=True)]
