@@ -395,3 +395,57 @@ def test_moderated_variances_are_smyths(degrees):
 @pytest.mark.parametrize("value", [1e-9, 0.99e-6, 1.01e-6, 0.02, 1.7, 400.0])
 def test_the_inverse_of_trigamma(value):
     assert special.polygamma(1, inverse_trigamma(value)) == pytest.approx(value, rel=1e-11)
+
+
+def test_intervals_of_a_prior_that_is_averaged_over_are_quantiles_of_its_nodes():
+    model = PointNormalMeans().fit(Y, V)
+    nodes, (k, origin, unit) = model._nodes, model._scale
+    assert nodes is not None
+    for level in (0.9, 0.5):
+        low, high = model.prior_interval(level)["mean"]
+        for end, tail in ((low, (1 - level) / 2), (high, (1 + level) / 2)):
+            at = (end * 2.0**-k - origin) / unit
+            assert nodes.shares @ stats.norm.cdf(at, nodes.modes, nodes.mode_sds) == pytest.approx(tail, abs=1e-9)
+        low, high = model.prior_interval(level)["sd"]
+        sds = np.sqrt(nodes.slabs * nodes.tau2s) * unit * 2.0**k  # points, half of each on either side of it
+        for end, tail in ((low, (1 - level) / 2), (high, (1 + level) / 2)):
+            near = nodes.shares[np.abs(sds - end) < 0.05 * end].sum()
+            assert abs(nodes.shares @ (sds <= end) - tail) <= near + 1e-6
+            assert near < 0.2
+    known = PointNormalMeans(mode=0.8).fit(Y, V).prior_interval(0.9)
+    assert "mean" not in known
+    assert PointNormalMeans(prior="marginal-likelihood").fit(Y, V).prior_interval(0.9) == {}
+
+
+@pytest.mark.parametrize("mode", [0.8, None])
+def test_spikes_and_slabs_taken_for_true_are_their_mixture(mode):
+    y, v = np.array([0.9, 0.7, 1.1, 0.6, 7.0, -6.0, 0.8]), np.array([0.04, 0.09, 0.02, 0.05, 0.04, 0.06, 0.03])
+    model = PointNormalMeans(mode=mode, prior="marginal-likelihood").fit(y, v)
+    assert 0 < model.spike_weight_ < 1
+    at = model.mode_
+    inside = (1 - model.spike_weight_) * stats.norm.pdf(y, at, np.sqrt(v + model.tau2_))
+    chance = inside / (inside + model.spike_weight_ * stats.norm.pdf(y, at, np.sqrt(v)))
+    w = model.tau2_ / (model.tau2_ + v)
+    mean, sd = at + w * (y - at), np.sqrt(w * v)
+    np.testing.assert_allclose(model.slab_probability_, chance, rtol=1e-9)
+    np.testing.assert_allclose(model.posterior_mean_, at + chance * (mean - at), rtol=1e-9)
+    np.testing.assert_allclose(model.posterior_sd_**2, chance * sd**2 + chance * (1 - chance) * (mean - at) ** 2, rtol=1e-8)
+
+    def cdf(t):
+        return chance * stats.norm.cdf(t, mean, sd) + (1 - chance) * (t >= at)
+
+    for t in (-6.1, 0.75, at, 0.95, 7.05):
+        np.testing.assert_allclose(model.posterior_cdf(t), cdf(t), atol=1e-12)
+    np.testing.assert_allclose(model.posterior_cdf(at, strict=True), chance * stats.norm.cdf(at, mean, sd), atol=1e-12)
+    for q in (0.02, 0.3, 0.5, 0.9, 0.999):
+        ends = model.posterior_quantile(q)
+        for i, t in enumerate(ends):
+            assert cdf(t + 1e-9)[i] >= q - 1e-9
+            assert cdf(t - 1e-9)[i] <= q + 1e-9
+    summary = model.prior_summary()
+    assert summary["sd"] == pytest.approx(np.sqrt((1 - model.spike_weight_) * model.tau2_))
+    assert summary["slab_sd"] == pytest.approx(np.sqrt(model.tau2_))
+    assert model.atoms().tolist() == [at]
+    np.testing.assert_allclose(model.local_false_discovery_rate(), 1 - chance, rtol=1e-9)
+    draws = model.sample_posterior(RNG(5), 5000)
+    assert (np.abs(np.mean(draws == at, axis=0) - (1 - chance)) < 5 * 0.5 / np.sqrt(5000)).all()
