@@ -186,3 +186,18 @@ def test_ends_of_domains():
         for x in refused:
             with pytest.raises(ValueError, match="must"):
                 call(x)
+
+
+def test_intervals_are_of_95_percent_unless_they_are_told_otherwise():
+    calls = [
+        lambda **more: intervals.worst_noncoverage(0.3, **more),
+        lambda **more: intervals.robust_critical_value(1.5, **more),
+        lambda **more: intervals.fab_interval(1.3, 0.7, 0.4, 1.9, **more),
+        lambda **more: intervals.robust_intervals(Y, S2, **more),
+        lambda **more: intervals.fab_intervals(Y, S2, **more),
+    ]
+    for call in calls:
+        np.testing.assert_array_equal(call(), call(level=0.95))
+        assert not np.array_equal(call(), call(level=0.9))
+    for call in calls[:2]:  # and whatever the kurtosis is
+        assert call() == call(kappa=np.inf) > call(kappa=2.0)

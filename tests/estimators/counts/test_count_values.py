@@ -385,3 +385,9 @@ def test_regressions_have_the_likelihood_and_the_posteriors_of_scipy():
         truths = np.array([model.draw(RNG(k))[0] for k in range(400)])
         assert (np.abs(truths.mean(axis=0) - prior.mean()) < 5 * prior.std() / 20).all()
         np.testing.assert_allclose(truths.std(axis=0), prior.std(), rtol=0.4)
+
+
+def test_intervals_are_of_95_percent_unless_they_are_told_otherwise():
+    for model in (BetaBinomial().fit(X, N), GammaPoisson().fit(X[1:], E[1:]), BetaBinomialRegression().fit(X, N)):
+        assert model.prior_interval() == model.prior_interval(0.95) != model.prior_interval(0.9)
+        np.testing.assert_array_equal(model.interval(), model.interval(0.95))

@@ -449,3 +449,10 @@ def test_spikes_and_slabs_taken_for_true_are_their_mixture(mode):
     np.testing.assert_allclose(model.local_false_discovery_rate(), 1 - chance, rtol=1e-9)
     draws = model.sample_posterior(RNG(5), 5000)
     assert (np.abs(np.mean(draws == at, axis=0) - (1 - chance)) < 5 * 0.5 / np.sqrt(5000)).all()
+
+
+def test_intervals_are_of_95_percent_unless_they_are_told_otherwise():
+    for model in (GaussianMeans("bayes"), PointNormalMeans()):
+        model.fit(Y, V)
+        assert model.prior_interval() == model.prior_interval(0.95) != model.prior_interval(0.9)
+        np.testing.assert_array_equal(model.interval(), model.interval(0.95))

@@ -6,6 +6,7 @@ from scipy import integrate, optimize, stats
 
 from estimators.private import agreement
 from estimators.private.agreement import noise_reach, staircase_reach
+from estimators.private.at_home import AtHome, AtHomeRate
 from estimators.private.prior import BetaPrior, NormalMixtures, Prior, cut_mean, grid_posterior, log_normal, normalised
 
 PRIOR = Prior((0.4, 1.5), (0.3, 0.7), (0.9, 1.2), (0.2, 0.5), sigma2=2.0, sigma2_sd=0.5)
@@ -186,3 +187,21 @@ def test_parts_of_reports_are_the_same_but_for_rounding():
     assert agreement.alike(np.inf, np.inf)
     assert not agreement.alike(1, 2)
     assert not agreement.alike("a", "b")
+
+
+def test_a_clients_own_posterior_is_its_law():
+    law = NormalMixtures(np.array([[0.3], [0.7]]), np.array([[0.0], [2.0]]), np.array([[1.0], [0.25]]))
+    home = AtHome(law)
+    assert (home.mean, home.sd) == (pytest.approx(1.4), pytest.approx(np.sqrt(0.3 * 1 + 0.7 * 4.25 - 1.96)))
+    for level in (0.95, 0.5):
+        tails = [float(0.3 * stats.norm.cdf(t) + 0.7 * stats.norm.cdf(t, 2, 0.5)) for t in home.interval(level)]
+        assert tails == pytest.approx([(1 - level) / 2, (1 + level) / 2], abs=1e-9)
+    assert home.interval() == home.interval(0.95)
+    rate = AtHomeRate(3, 11, BetaPrior(0.3, 0.05))
+    exact = stats.beta(0.3 * 3.2 + 3, 0.7 * 3.2 + 8)
+    assert (rate.mean, rate.sd) == (pytest.approx(exact.mean()), pytest.approx(exact.std()))
+    for level in (0.95, 0.5):
+        assert rate.interval(level) == pytest.approx(exact.interval(level), rel=1e-10)
+    assert rate.interval() == rate.interval(0.95)
+    sure = AtHomeRate(3, 11, BetaPrior(0.3, 0.0))
+    assert (sure.mean, sure.sd, sure.interval()) == (0.3, 0.0, (0.3, 0.3))

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from estimators.accounting import Guarantee
-from estimators.private import MeanReport, PrivateGaussianMeans
+from estimators.private import MeanReport, PrivateGaussianMeans, PrivateRates, RateReport
 from estimators.private.rates import noisy_rate_moments, pair_errors, rate_errors
 from estimators.private.regression import RegressionPrior, pooled_coefficients, variances
 from estimators.private.server import pooled_sigma2, report_variance, tau_information
@@ -236,3 +236,15 @@ def test_a_grid_of_a_broadcast_spread_is_its_normal_law():
     for bad in (lambda: RegressionPrior((0.0,), -0.1, 1.0), lambda: RegressionPrior((0.0,), 0.1, -1.0)):
         with pytest.raises(ValueError, match="must be >= 0"):
             bad()
+
+
+def test_intervals_are_of_95_percent_unless_they_are_told_otherwise():
+    noisy = Guarantee(1.0, 0.0, "row", "client", "discrete-laplace")
+    counts = [RateReport("", 12, noisy, "ones", 12, v, 1.841) for v in (1.0, 3.0, 9.0, 5.0)]
+    for model, data in (
+        (PrivateGaussianMeans("integrated", sigma2=2.5), REPORTS), (PrivateGaussianMeans(sigma2=2.5), REPORTS),
+        (PrivateRates(), counts),
+    ):  # fmt: skip
+        model.fit(data)
+        assert model.prior_interval() == model.prior_interval(0.95) != model.prior_interval(0.9)
+        np.testing.assert_array_equal(model.interval(), model.interval(0.95))
