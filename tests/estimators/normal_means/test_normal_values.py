@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from estimators import GaussianMeans, PointNormalMeans
+from estimators import GaussianMeans, PointNormalMeans, SampleMeans
 from estimators.normal_means import spike_average, tau2_likelihood
 from estimators.normal_means.normal_kernels import averages, density_sums, score_sums
 from estimators.normal_means.point_normal import Likelihood
+from estimators.normal_means.prior_inference import coefficient_intervals
 from estimators.normal_means.tau2_likelihood import MarginalLikelihood
 from estimators.normal_means.variances import inverse_trigamma, moderated_variances
 
@@ -456,3 +457,39 @@ def test_intervals_are_of_95_percent_unless_they_are_told_otherwise():
         model.fit(Y, V)
         assert model.prior_interval() == model.prior_interval(0.95) != model.prior_interval(0.9)
         np.testing.assert_array_equal(model.interval(), model.interval(0.95))
+
+
+def test_samples_are_drawn_from_both_priors():
+    """Sample variances times n - 1 over sigma2 are chi-square, 0 for one row; means have sigma2 / n around the truth."""
+    generator, m = RNG(6), 4000
+    counts = np.tile([1, 2, 3, 9], m // 4)
+    sigma2 = 2.0 * 8 / generator.chisquare(8, m)
+    rows = generator.normal(1.0, 1.0, m)
+    sizes = np.maximum(counts - 1, 1)
+    seen = np.where(counts > 1, sigma2 * generator.chisquare(sizes) / sizes, 0.0)
+    model = SampleMeans().fit(rows + np.sqrt(sigma2 / counts) * generator.standard_normal(m), seen, counts)
+    truth, (means, variances, same) = model.draw(generator)
+    np.testing.assert_array_equal(same, counts)
+    s0, d0 = model.prior_variance_, model.prior_degrees_
+    for n in (2, 3, 9):
+        mine = counts == n
+        assert stats.kstest(variances[mine] / s0, stats.f(n - 1, d0).cdf).pvalue > 1e-6  # a ratio of chi-squares
+        law = stats.t(d0, scale=np.sqrt(s0 / n))
+        assert stats.kstest((means - truth)[mine], law.cdf).pvalue > 1e-6
+    assert (variances[counts == 1] == 0).all()
+
+
+def test_the_inflation_of_knapp_and_hartung_needs_one_client_more_than_coefficients():
+    model = GaussianMeans("reml").fit(Y[:2], V[:2])
+    low, high = coefficient_intervals(model, 0.9, "knapp-hartung")[0]
+    w = 1 / (V[:2] + model.tau2_)
+    centre = (w * Y[:2]).sum() / w.sum()
+    q = (w * (Y[:2] - centre) ** 2).sum()
+    half = stats.t(1).ppf(0.95) * np.sqrt(q / w.sum())
+    assert (low, high) == pytest.approx((centre - half, centre + half), rel=1e-8)
+    wider = coefficient_intervals(model, 0.9, "knapp-hartung-or-wider")[0]
+    half = stats.t(1).ppf(0.95) * np.sqrt(max(q, 1.0) / w.sum())
+    assert tuple(wider) == pytest.approx((centre - half, centre + half), rel=1e-8)
+    plain = coefficient_intervals(model, 0.9, "normal")[0]
+    half = stats.norm.ppf(0.95) / np.sqrt(w.sum())
+    assert tuple(plain) == pytest.approx((centre - half, centre + half), rel=1e-8)

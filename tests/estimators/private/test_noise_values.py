@@ -9,7 +9,7 @@ from scipy import stats
 
 from estimators.accounting import mechanisms, privacy
 from estimators.private import exact_noise, noise
-from estimators.private.distributed import sigma2_each, sum_gap, summed_divergences
+from estimators.private.distributed import distributed_mean, sigma2_each, sum_gap, summed_divergences
 from estimators.private.staircase import Staircase
 
 RNG = np.random.default_rng
@@ -188,3 +188,16 @@ def test_divergences_and_noise_of_each_are_their_formulas():
     assert 5 * one > 9 / (0.8 + exact) ** 2
     assert exact_noise.discrete_gaussian_delta(eps=0.8, sensitivity=3, sigma2=5 * one) <= 1e-4
     assert exact_noise.discrete_gaussian_delta(eps=0.8, sensitivity=3, sigma2=5 * (one - 1)) > 1e-4
+
+
+def test_a_mean_of_many_states_its_variances():
+    """Levels of one step; noise of each client that came, over their number; rounding at most step^2 / 4 of each."""
+    found = distributed_mean(
+        np.array([[0.5, 3.0], [7.0, 1.25], [-1.0, 2.0], [4.0, 4.0], [2.0, 0.0]]), bounds=(0.0, 6.0), eps=3.0, delta=1e-3,
+        threshold=4, bits=5, silent=[1], generator=RNG(1),
+    )  # fmt: skip
+    step, heard = 6 / 31, 4
+    sigma2 = sigma2_each(eps=3.0, delta=1e-3, sensitivity=31, clients=4, dimension=2)
+    assert found.heard == (0, 2, 3, 4)
+    assert found.rounding_variance == pytest.approx(step**2 / 4 / heard)
+    assert found.noise_variance == pytest.approx(step**2 * exact_noise.discrete_gaussian_variance(sigma2) / heard)

@@ -248,3 +248,15 @@ def test_intervals_are_of_95_percent_unless_they_are_told_otherwise():
         model.fit(data)
         assert model.prior_interval() == model.prior_interval(0.95) != model.prior_interval(0.9)
         np.testing.assert_array_equal(model.interval(), model.interval(0.95))
+
+
+def test_the_spread_of_an_integrated_prior_ends_at_half_of_the_widest_bounds():
+    """Reports that say next to nothing: tau is uniform up to half of the distance of the outermost bounds."""
+    reports = [
+        mean_report(0.0, 1e6, bounds=(-8.0, 2.0)), mean_report(0.1, 1e6, bounds=(-1.0, 12.0)), mean_report(0.2, 1e6)
+    ]  # fmt: skip
+    model = PrivateGaussianMeans("integrated", sigma2=2.5).fit(reports)
+    assert max(model.prior_.tau) == pytest.approx(10.0)
+    assert model.tau2_ == pytest.approx(100 / 3, rel=2e-3)
+    noisy = [mean_report(v, 1e6, mechanism="discrete-laplace") for v in (0.0, 0.1, 0.2)]
+    assert max(PrivateGaussianMeans("integrated", sigma2=2.5).fit(noisy).prior_.tau) == pytest.approx(8.0)
