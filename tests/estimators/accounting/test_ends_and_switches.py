@@ -245,6 +245,10 @@ def test_noise_of_a_gradient_has_its_variance_in_any_units(c, z):
     assert dpsgd.batch_gradient_variance(b=3, c=c, z=0.0, p=11, others=0, sampling="poisson") == 0
     without = dpsgd.batch_gradient_variance(b=1, c=2.0, z=0.0, p=1, alignment=0.0, others=0, sampling="without replacement")
     assert without == 0  # the only record
+    one_of_two = dpsgd.batch_gradient_variance(
+        b=1, c=2.0, z=0.0, p=1, alignment=0.5, others=1, sampling="without replacement"
+    )
+    assert one_of_two == pytest.approx(4 * (1 - 0.25))  # gradients c apart from each other's mean by c^2 (1 - s^2)
 
 
 @pytest.mark.parametrize("a", [0.0, 1e-7, 0.3, 1.0, 1.2, 1.999])
