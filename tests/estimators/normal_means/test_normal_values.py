@@ -9,6 +9,8 @@ from estimators.normal_means import spike_average, tau2_likelihood
 from estimators.normal_means.normal_kernels import averages, density_sums, score_sums
 from estimators.normal_means.point_normal import Likelihood
 from estimators.normal_means.prior_inference import coefficient_intervals
+from estimators.normal_means.streaming_passes import PassedClients
+from estimators.normal_means.streaming_prior import Search
 from estimators.normal_means.tau2_likelihood import MarginalLikelihood
 from estimators.normal_means.variances import inverse_trigamma, moderated_variances
 
@@ -493,3 +495,20 @@ def test_the_inflation_of_knapp_and_hartung_needs_one_client_more_than_coefficie
     plain = coefficient_intervals(model, 0.9, "normal")[0]
     half = stats.norm.ppf(0.95) / np.sqrt(w.sum())
     assert tuple(plain) == pytest.approx((centre - half, centre + half), rel=1e-8)
+
+
+@pytest.mark.parametrize("mu", [None, 0.6])
+@pytest.mark.parametrize("prior", ["reml", "marginal-likelihood"])
+def test_clients_that_pass_by_have_the_likelihood_of_dense_normal_laws(prior, mu):
+    source = PassedClients(lambda: iter([(Y[:2], V[:2]), (Y[2:], V[2:])]))
+    origin = source.centre(mu)
+    search = Search(source, prior, mu is not None, float(np.ptp(Y)))
+    found = np.array([search.objective(t) for t in TAU2S])
+    exact = np.array([dense(Y, V, t, mu, prior == "reml" and mu is None) for t in TAU2S])
+    np.testing.assert_allclose(found - found[0], exact - exact[0], atol=1e-10)
+    for t in TAU2S[1:]:
+        h = 1e-5 * t
+        slope = (search.objective(t + h) - search.objective(t - h)) / (2 * h)
+        assert search.score(t) == pytest.approx(2 * slope, rel=1e-5, abs=1e-7)
+        w = 1 / (V + t)
+        assert origin + search.at(t).mu == pytest.approx((w * Y).sum() / w.sum() if mu is None else mu, rel=1e-12)
