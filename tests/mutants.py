@@ -2,15 +2,17 @@
 
     python tests/mutants.py --seed 7 --count 300 [--jobs 2] [--under estimators/private ...]
 
-A mutant is one changed operator, comparison, number or sign in the body of one function.  It is killed when one of the
-tests that enter the function, or a function that calls it, fails, or spins far beyond its usual processor time.  Mutants
-that compute the same value stand in `equivalent_mutants.txt`, with the reason why.  Fates are kept in build/mutants, so
+A mutant is one changed operator, comparison, number or sign in the body of one function, or in a default of its arguments.
+It is killed when one of the tests that enter the function, or a function that calls it, fails, or spins far beyond its usual
+processor time.  One that has passed those of its tests for which there was time, while others were left, is cut short and
+not decided: it has not survived what it was not asked.  Mutants that compute the same value stand in
+`equivalent_mutants.txt`, with the reason why.  Fates are kept in build/mutants, so
 that a run that was stopped goes on, one after new tests tries the survivors only; tests that killed in a file come first.
 
 Most run in forks of one session (swaps.py); what runs at import or in other processes gets a tree of its own.
 
-With --under, only that room is sampled, and only its own tests (and all doctests) must first be run to see what they reach;
-of the other tests, those are asked whose reach an earlier run has noted.  So a count of a room is a lower bound.
+With --under, only that room is sampled, and only its own tests and all doctests are asked, whatever earlier runs have noted
+of others: a count of a room is a lower bound, and the same for everybody.
 
 Belongs here: sampling, choosing tests, counting.  Does not belong here: processes (warm.py), mutants of formulas
 (theory.engine.mutants).
@@ -39,7 +41,7 @@ ROOT = warm.ROOT
 EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 FATES = ROOT / "build" / "mutants"
 DEAD = ("killed", "timeout")
-UNDECIDED = ("stuck", "partly", "not run")
+UNDECIDED = ("stuck", "partly", "cut short", "not run")
 LEVELS = 5  # of callers that are asked for tests where none is known to enter a function
 QUICK, QUICK_FILES, WIDE = 10.0, 8, 90.0  # processor seconds of the first tests of a mutant, their files, and the rest
 SLACK, SPARE, KERNEL = 3, 10, 180  # a hang: so many times the usual seconds, and these besides; with kernels to compile
@@ -94,8 +96,9 @@ def _fields(node):
 
 
 def _body(function):
-    """The nodes that run when a function does: no docstring, decorators, annotations, or defaults."""
+    """The nodes that run when a function does, and its defaults: no docstring, decorators, or annotations."""
     waiting = [s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+    waiting += [d for d in (*function.args.defaults, *function.args.kw_defaults) if d is not None]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.Raise | ast.JoinedStr):  # what an error says
@@ -160,16 +163,47 @@ def mutated(path, function, node, new, kernel=False, number=1, root=ROOT):
     return Mutant(file, function, before, after, changed, node.lineno, number)
 
 
-def callers():
-    """For every name of a function in `estimators`, the names that call it."""
-    called_by = {}
-    for path in (ROOT / "estimators").rglob("*.py"):
-        for caller, function in _functions(ast.parse(path.read_text(encoding="utf-8"))):
+def texts_of():
+    """The text of every file of `estimators`."""
+    paths = sorted((ROOT / "estimators").rglob("*.py"))
+    return {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in paths}
+
+
+def callers(texts):
+    """For every file::name of a function, those that may call it: they use the name and import from its file, or its room.
+
+    A name alone is not enough: `direct` and `crossing` are several functions, whose tests know nothing of each other.
+    """
+    users, called_by = {}, {}
+    functions = {file: list(_functions(ast.parse(text))) for file, text in texts.items()}
+    for file, inside in functions.items():
+        for caller, function in inside:
             for node in ast.walk(function):
                 name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else None
                 if name:
-                    called_by.setdefault(name, set()).add(caller)
+                    users.setdefault(name, set()).add((file, caller))
+    sees = {file: {g for g, text in texts.items() if g == file or imports(text, file)} for file in texts}
+    for file, inside in functions.items():
+        for name, _ in inside:
+            called_by[f"{file}::{name}"] = {f"{g}::{c}" for g, c in users.get(name, ()) if g in sees[file]}
+    blind = unwatched(texts)
+    for key in [key for key in called_by if _file(key) in blind]:  # callers of callers, up to those that are seen
+        edge = called_by[key]
+        while edge := {c for k in edge if _file(k) in blind for c in called_by.get(k, ())} - called_by[key]:
+            called_by[key] = called_by[key] | edge
     return called_by
+
+
+def unwatched(texts):
+    """The files with compiled functions, of which nobody sees what is entered."""
+    return {file for file, text in texts.items() for _, f in _functions(ast.parse(text)) if warm.compiled(f)}
+
+
+def imports(text, file):
+    """Whether a text imports from a file, by its own name or by that of a room around it."""
+    module = file.removesuffix(".py").replace("/", ".")
+    rooms = [module.rsplit(".", k)[0] for k in range(1, module.count(".") + 1)]
+    return module in text or any(f"from {room} import" in text for room in rooms)
 
 
 def mapped():
@@ -184,19 +218,21 @@ def mapped():
 def tests_of(mutant, reach, called_by, kernel, killers):
     """The tests that enter the mutated function, or use its name where a cache or a compiler hides that they do.
 
+    `called_by` is what `callers` found; `kernel` says that nobody sees whether the function is entered.
+
     As (name, seconds): of its own module, its room, the quick ones first.
 
     Where none is known to, as of what Numba compiles or an import runs, those that enter its callers.  Before all come those
     that have killed mutants of the file, `killers`.
     """
     killed = killers.get(mutant.file, {})
-    names, found = {mutant.function}, {}
+    keys, found = {f"{mutant.file}::{mutant.function}"}, {}
     for level in range(LEVELS):
-        keys = {f"{mutant.file}::{mutant.function}"} if not level else None
+        names = {key.rpartition("::")[2] for key in keys}
         for known in reach.values():
-            whole = _enters(known["entered"], keys, names)  # at import
+            whole = not keys.isdisjoint(known["entered"])  # at import
             for test, (seconds, entered) in known["tests"].items():
-                if whole or _enters(entered, keys, names):
+                if whole or not keys.isdisjoint(entered):
                     found.setdefault(test, seconds)
         for file, known in reach.items() if kernel or not found or not level else ():
             said = naming(file, Path(mutant.file).stem)
@@ -205,7 +241,7 @@ def tests_of(mutant, reach, called_by, kernel, killers):
                     found.setdefault(test, seconds)
         if found and not (kernel and not level):
             break
-        names |= {c for n in names for c in called_by.get(n, ())}
+        keys = keys | {c for key in keys for c in called_by.get(key, ())}
     own = "/test_".join(mutant.file.replace("estimators/", "tests/estimators/", 1).rsplit("/", 1))
     room = f"tests/{mutant.file.rpartition('/')[0]}/"
 
@@ -234,13 +270,9 @@ def naming(file, module):
     return {f.name: {getattr(n, "id", getattr(n, "attr", None)) for n in ast.walk(f)} for f in tests}
 
 
-def _enters(entered, keys, names):
-    return not keys.isdisjoint(entered) if keys else any(e.rpartition("::")[2] in names for e in entered)
-
-
 def parted(plan, wide):
-    """The quick tests of a plan, in few files, and the wider ones, within what a mutant may cost."""
-    parts, spent, files = ([], []), [0.0, 0.0], set()
+    """The quick tests of a plan, in few files, and the wider ones, within what a mutant may cost; how many are left out."""
+    parts, spent, files, left_out = ([], []), [0.0, 0.0], set(), 0
     for test, seconds in plan:
         file = _file(test)
         quick = spent[0] + seconds <= QUICK and (file in files or len(files) < QUICK_FILES)
@@ -249,13 +281,18 @@ def parted(plan, wide):
         if quick or spent[1] + seconds <= wide:
             parts[not quick].append(test)
             spent[not quick] += seconds
-    return [(part, cost) for part, cost in zip(parts, spent, strict=True) if part]
+        else:
+            left_out += 1
+    return [(part, cost) for part, cost in zip(parts, spent, strict=True) if part], left_out
 
 
-def importers():
+def importers(texts):
     """For every file of `estimators`, those that import it, directly or not."""
-    texts = {p.relative_to(ROOT).as_posix(): p.read_text(encoding="utf-8") for p in (ROOT / "estimators").rglob("*.py")}
-    direct = {f: {g for g, t in texts.items() if f.removesuffix(".py").replace("/", ".") in t} for f in texts}
+    direct = {}
+    for f in texts:
+        room, _, stem = f.removesuffix(".py").replace("/", ".").rpartition(".")
+        named = re.compile(rf"\b{room}\.{stem}\b|from {room} import [^\n]*\b{stem}\b")
+        direct[f] = {g for g, t in texts.items() if named.search(t)}
     found = {}
     for f in texts:
         edge = found[f] = {f}
@@ -293,8 +330,8 @@ def equivalents():
     return {line.split("  # ")[0].strip() for line in lines if line.strip() and not line.startswith("#")}
 
 
-def kept(path, tests, wide, fates=("survived", "broken")):
-    """The fates that earlier runs of the sample have written; of survivors only where none of its `tests` has changed."""
+def kept(path, tests, wide, fates=("survived", "broken", "cut short")):
+    """The fates that earlier runs of the sample have written; of those alive only where none of its `tests` has changed."""
     lines = map(json.loads, path.read_text().splitlines()) if path.is_file() else ()
     same = (x for x in lines if x["fate"] in DEAD or (x["tests"] == tests.get(x["key"]) and x["wide"] >= wide))
     return {x["key"]: x for x in same if x["fate"] in (*DEAD, *fates)}
@@ -362,9 +399,13 @@ def main(arguments=None):
     kernels = {m.key for m, (_, _, _, _, kernel, _) in zip(sample.values(), places, strict=True) if kernel}
     warm.preload()
     needed = ("", "estimators/", *(f"tests/{room}" for room in rooms))[bool(a.under) :]
-    reach, called_by, imported_by = warm.reach(mapped(), needed, a.jobs), callers(), importers()
+    files = [f for f in mapped() if f.startswith(needed)]
+    texts = texts_of()
+    reach, called_by, imported_by = warm.reach(files, needed, a.jobs), callers(texts), importers(texts)
     killers = killers_of(FATES)
-    plans = {k: parted(tests_of(m, reach, called_by, k in kernels, killers), a.wide) for k, m in sample.items()}
+    blind = unwatched(texts)
+    planned = {k: parted(tests_of(m, reach, called_by, m.file in blind, killers), a.wide) for k, m in sample.items()}
+    plans, left_out = ({k: x[i] for k, x in planned.items()} for i in (0, 1))
     print(f"{len(sample)} of {len(everyone)} mutants, seed {a.seed}", flush=True)
     if a.list:
         print("\n".join(f"{m}  [{', '.join(f'{len(t)} tests, {s:.0f} s' for t, s in plans[k])}]" for k, m in sample.items()))
@@ -375,7 +416,7 @@ def main(arguments=None):
     def keep(name, status, seconds, by="", more=False):
         """Write how a mutant ended; with `more`, unless it is dead, it has tests left."""
         fate = ended(status)
-        fate = "partly" if more and fate not in DEAD else fate
+        fate = "partly" if more and fate not in DEAD else "cut short" if fate == "survived" and left_out[name] else fate
         known = {"key": name, "mutant": str(sample[name]), "fate": fate, "seconds": round(seconds, 1), "by": by}
         with path.open("a", encoding="utf-8") as out:
             out.write(json.dumps(known | {"tests": tests[name], "wide": a.wide}) + "\n")

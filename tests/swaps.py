@@ -1,13 +1,14 @@
 """Many mutants in forks of one session: imports and the collection of tests are paid once, a mutant costs its tests alone.
 
     tried(trials, ...)          each mutant's tests, up to the first that fails, its code in the place of the function's
-    swapped(file, texts, ...)   the functions of an imported file get the code that a changed text has for them
+    swapped(file, texts, ...)   the functions of an imported file get the code and defaults that a changed text has for them
 
 Belongs here: changing code of a process that runs.  Does not belong here: trees and forks (warm.py), what a mutant is and
 which tests it gets (mutants.py).  What code has done before the swap, as at import, and other processes stay as they were:
 tests of such, and mutants that cannot be swapped, need a tree of their own.
 """
 
+import ast
 import gc
 import inspect
 import types
@@ -58,10 +59,12 @@ class Live:
 
 
 def swapped(path: Path, before: str, after: str, live: Live, stale: Iterable[str | Path] = ()) -> bool:
-    """Whether all functions of `path` whose code differs between two texts now have that of the second.
+    """Whether all functions of `path` whose code or defaults differ between two texts now have those of the second.
 
     Kernels of it and of the files `stale` are compiled anew, if none is compiled yet.
     """
+    if changed := _changed_defaults(before, after):
+        return _with_defaults(path, changed, live)
     one, two = (compile(text, str(path), "exec", dont_inherit=True) for text in (before, after))
     pairs = list(_changed(one, two))
     found = [(f, new) for old, new in pairs
@@ -80,6 +83,59 @@ def swapped(path: Path, before: str, after: str, live: Live, stale: Iterable[str
         if len(f.__code__.co_freevars) != len(new.co_freevars):
             return False
         f.__code__ = new
+    return True
+
+
+Function = tuple[str, int]
+"""The qualified name of a function and its first line, a decorator's where it has one, as its code object knows them."""
+
+
+def _defaults(text: str) -> dict[Function, ast.arguments]:
+    """The arguments of the functions of a text."""
+    found: dict[Function, ast.arguments] = {}
+
+    def visit(node: ast.AST, prefix: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            inside = prefix
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                inside = f"{prefix}{child.name}."
+            if isinstance(child, ast.FunctionDef):
+                found[prefix + child.name, min([child, *child.decorator_list], key=lambda n: n.lineno).lineno] = child.args
+                inside += "<locals>."
+            visit(child, inside)
+
+    visit(ast.parse(text), "")
+    return found
+
+
+def _changed_defaults(before: str, after: str) -> list[tuple[Function, ast.arguments]]:
+    """The functions of which the second text has other defaults, and its arguments of them."""
+    one, two = _defaults(before), _defaults(after)
+
+    def given(a: ast.arguments) -> list[str]:
+        return [ast.dump(d) for d in (*a.defaults, *filter(None, a.kw_defaults))]
+
+    return [(f, two[f]) for f in one if f in two and given(one[f]) != given(two[f])]
+
+
+def _with_defaults(path: Path, changed: list[tuple[Function, ast.arguments]], live: Live) -> bool:
+    """Whether the functions of `path` now have these defaults; never of a kernel or of a function made when another runs."""
+    kernels = [k.py_func for k in live.kernels]
+    for (name, line), arguments in changed:
+        found = [f for f in live.functions.get((str(path), name, line), ()) if all(f is not k for k in kernels)]
+        if not found or "<locals>" in name:
+            return False
+        for f in found:
+
+            def value(node: ast.expr, f: types.FunctionType = f) -> Any:
+                return eval(compile(ast.fix_missing_locations(ast.Expression(node)), str(path), "eval"), f.__globals__)
+
+            pairs = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+            try:
+                given = tuple(map(value, arguments.defaults)), {a.arg: value(d) for a, d in pairs if d is not None}
+            except NameError:  # of the class around a method
+                return False
+            f.__defaults__, f.__kwdefaults__ = given[0] or None, given[1] or None
     return True
 
 

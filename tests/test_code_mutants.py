@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import mutants
+import swaps
 import warm
 
 sys.path.pop(0)
@@ -80,16 +81,39 @@ def test_tests_that_enter_the_function_are_taken_those_of_its_module_first():
 
     assert chosen("double", {}) == ["d", "a", "c"]
     assert chosen("table", {}) == ["c"]  # entered by an import: by all its tests
-    assert chosen("kernel", {"kernel": {"inner"}, "inner": {"four"}}) == ["c"]  # by its callers, where it is compiled
+    x, y = "estimators/room/x.py", "estimators/y.py"
+    # By its callers, where it is compiled; of a function of that name elsewhere the tests say nothing.
+    assert chosen("kernel", {f"{x}::kernel": {f"{x}::inner"}, f"{x}::inner": {f"{y}::four"}}) == ["c"]
+    assert chosen("four", {}) == []
     assert chosen("nowhere", {}) == []
+
+
+def test_callers_are_those_who_use_the_name_where_the_file_is_imported():
+    texts = {
+        "estimators/room/x.py": "def four(): pass\ndef inner(): return four()\n",
+        "estimators/y.py": "from estimators.room.x import four\ndef outer(): return four()\n",
+        "estimators/z.py": "def four(): pass\ndef other(): return four()\n",
+        "estimators/w.py": "from estimators.room import x\ndef last(): return x.four()\n",
+    }
+    found = mutants.callers(texts)
+    near = {"estimators/room/x.py::inner", "estimators/y.py::outer", "estimators/w.py::last"}
+    assert found["estimators/room/x.py::four"] == near
+    assert found["estimators/z.py::four"] == {"estimators/z.py::other"}
+    compiled = "from numba import njit\n@njit\ndef low(): pass\n@njit\ndef middle(): low()\ndef high(): middle()\n"
+    texts = {"estimators/k.py": compiled, "estimators/v.py": "from estimators.k import high\ndef seen(): high()\n", **texts}
+    assert "estimators/v.py::seen" in mutants.callers(texts)["estimators/k.py::low"]
+    assert mutants.unwatched(texts) == {"estimators/k.py"}
+    assert mutants.importers(texts)["estimators/room/x.py"] == {"estimators/room/x.py", "estimators/y.py", "estimators/w.py"}
 
 
 def test_the_quick_tests_come_first_and_the_rest_is_bounded():
     plan = [("f.py::a", 6.0), ("f.py::b", 6.0), ("g.py::c", 1.0), ("g.py::d", 80.0), ("g.py::e", 20.0)]
-    (quick, first), (wide, second) = mutants.parted(plan, 90.0)
+    ((quick, first), (wide, second)), left_out = mutants.parted(plan, 90.0)
     assert (quick, first) == (["f.py::a", "g.py::c"], 7.0)
     assert (wide, second) == (["f.py::b", "g.py::d"], 86.0)
-    assert mutants.parted(plan, 0.0) == [(quick, first)]
+    assert left_out == 1
+    assert mutants.parted(plan, 0.0) == ([(quick, first)], 3)
+    assert mutants.parted(plan, 200.0)[1] == 0
 
 
 @pytest.mark.parametrize(
@@ -189,6 +213,56 @@ def test_those_that_are_not_decided_are_told_apart(capsys):
     assert "1 of 3 killed: 33.3%" in said
     for word, name in (("stuck", "b"), ("partly", "c"), ("survived", "d"), ("not run", "e"), ("unreached", "f")):
         assert f"{word:10} {name}.py" in said
+
+
+def test_what_was_not_asked_of_all_its_tests_has_not_survived(tmp_path, capsys):
+    sample = {k: mutants.Mutant(f"{k}.py", "f", "x", "y", "") for k in "ab"}
+    mutants.told(sample, {"a": {"fate": "killed"}, "b": {"fate": "cut short"}}, set("ab"))
+    said = capsys.readouterr().out
+    assert "1 of 2 killed: 50.0%" in said
+    assert "1 of 1 killed: 100.0%" in said
+    path = tmp_path / "fates.jsonl"
+    path.write_text('{"key": "a", "fate": "cut short", "tests": "t", "wide": 9}\n')
+    assert set(mutants.kept(path, {"a": "t"}, 9)) == {"a"}
+    assert set(mutants.kept(path, {"a": "t"}, 90)) == set()  # there is time for more of them
+
+
+PLAIN = """
+import functools
+
+TEN = 10
+
+def outer(x, y=2, *, z=TEN + 1, w=None, **more):
+    def inner(x=3):
+        return x
+    return x + y + z + inner()
+
+class Kept:
+    @functools.cache
+    def of(self, x, scale=-1.5):
+        return x * scale
+"""
+
+
+def test_defaults_are_mutated_and_swapped(tmp_path):
+    (tmp_path / "estimators").mkdir()
+    path = tmp_path / "estimators" / "plain.py"
+    path.write_text(PLAIN)
+    all_of_it = [mutants.mutated(*place, root=tmp_path) for place in mutants.every_place(tmp_path)]
+    made = {str(m).partition("::")[2]: m for m in all_of_it}
+    plain = {}
+    exec(compile(PLAIN, str(path), "exec"), plain)
+    outer, kept, live = plain["outer"], plain["Kept"](), swaps.Live()
+    assert outer(1) == 1 + 2 + 11 + 3
+    changes = {"2 -> (3)": 18, "TEN + 1 -> (TEN - 1)": 15, "1 -> (2)": 18, "x + y -> (x - y)": 13}
+    for change, value in changes.items():
+        assert swaps.swapped(path, PLAIN, made[f"outer: {change}"].source, live)
+        assert outer(1) == value
+        assert swaps.swapped(path, made[f"outer: {change}"].source, PLAIN, live)
+        assert outer(1) == 17
+    assert not swaps.swapped(path, PLAIN, made["outer: 3 -> (4)"].source, live)  # made when another runs
+    assert swaps.swapped(path, PLAIN, made["of: -1.5 -> (1.5)"].source, live)
+    assert kept.of(2) == 3.0
 
 
 TWICE = """

@@ -333,7 +333,7 @@ def clipping_bound(*, bound: ArrayLike, sigma2: ArrayLike, n: ArrayLike, beta: A
     """
     beta = positive("beta", probability("beta", beta))
     deviation = np.sqrt(nonnegative("sigma2", sigma2))
-    return (nonnegative("bound", bound) + deviation * np.sqrt(2 * np.log(count("n", n) / beta)))[()]
+    return (nonnegative("bound", bound) + deviation * np.sqrt(2 * (np.log(count("n", n)) - np.log(beta))))[()]
 
 
 @paired

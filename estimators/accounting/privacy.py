@@ -59,7 +59,8 @@ def server_noise_variance(*, z: ArrayLike, S: ArrayLike, q: ArrayLike, N: ArrayL
     0.04
     """
     expected = positive("q", probability("q", q)) * count("N", N)
-    return (nonnegative("z", z) * nonnegative("S", S) / expected) ** 2
+    with quiet():
+        return (nonnegative("z", z) * nonnegative("S", S) / expected) ** 2
 
 
 def one_order_rdp(noise_multiplier: float, sampling_rate: float, order: float) -> float:
@@ -369,7 +370,7 @@ def epsilon_from_zcdp(*, rho: float, delta: float) -> float:
     low = high - 1.0
     while slope(low) > 0:
         low -= 1.0
-    order = 1 + np.exp(high if slope(high) <= 0 else root(slope, low, high))
+    order = np.maximum(1 + np.exp(high if slope(high) <= 0 else root(slope, low, high)), np.nextafter(1.0, 2.0))
     return max(0.0, float(epsilon_at_order(order=order, rdp=rho * order, delta=delta)))
 
 

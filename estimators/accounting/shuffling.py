@@ -57,8 +57,9 @@ def clones_of(eps0: float, n: int) -> tuple[Ints, Floats, float]:
     """Return numbers C of clones, their probabilities, and the probability of all that are left out."""
     from scipy.stats import binom
 
-    others = binom(n - 1, np.exp(-eps0))
-    low, high = (int(others.ppf(LEFT_OUT)), int(others.isf(LEFT_OUT))) if n > 1 else (0, 0)
+    others, own = binom(n - 1, np.exp(-eps0)), binom(n - 1, -np.expm1(-eps0))
+    # From above by those who are no clones: SciPy finds the upper end by one minus the chance, which is one.
+    low, high = (int(others.ppf(LEFT_OUT)), n - 1 - int(own.ppf(LEFT_OUT))) if n > 1 else (0, 0)
     clones = np.arange(max(low - 1, 0), min(high + 1, n - 1) + 1)
     return clones, binom.pmf(clones, n - 1, np.exp(-eps0)), float(others.cdf(clones[0] - 1) + others.sf(clones[-1]))
 

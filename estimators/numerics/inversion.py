@@ -67,7 +67,8 @@ def quantiles(
             step = np.where((slope > 0) & (slope < np.inf), gap / slope, np.nan)
         following, middle = here - step, a + (b - a) / 2
         inside = (following >= a) & (following <= b) & (np.abs(step) <= before[rows] / 2)
-        near = inside & (np.abs(step) <= 1e-9 * np.abs(here))  # the next error is of the order of its square
+        # The next error is of the order of its square; not by an end where a law has much within 1e-9 of it.
+        near = inside & (np.abs(step) <= 1e-9 * np.abs(here)) & (np.abs(gap) <= 1e-6 * np.minimum(q, 1 - q))
         stuck = ~near & ((b - a <= 4e-16 * np.maximum(np.abs(a), np.abs(b))) | (middle <= a) | (middle >= b))
         following = np.where(inside, following, middle)
         t[rows] = np.where(stuck, b, following)

@@ -1,0 +1,259 @@
+"""Designs of finite outputs and the count of reports far out, number by number: enumeration, SciPy and simulation."""
+
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import integrate, optimize, stats
+
+from estimators.accounting import Guarantee
+from estimators.private import FiniteOutput, outlying, window_designs
+from estimators.private.agreement import Heard
+from estimators.private.mechanisms import least_noise, worst_variances
+from estimators.private.outlying import Noise, limits, pull, read, spread_of
+from estimators.private.reports import MeanReport
+from estimators.private.window_designs import Design, descent, design, finished, two_point, weights, worst_of
+
+RNG = np.random.default_rng
+SMALL = Design(1.0, 2, 7, 3, (-5, -2, 0, 2, 5))
+
+
+def laws(d):
+    """The law of a report at every window, in fractions: the likely cells have more weight."""
+    total = len(d.scores) * d.outside + d.width * (d.inside - d.outside)
+    found = []
+    for start in range(len(d.scores) - d.width + 1):
+        likely = range(start, start + d.width)
+        found.append([Fraction(d.inside if i in likely else d.outside, total) for i in range(len(d.scores))])
+    return found
+
+
+@pytest.mark.parametrize("d", [SMALL, Design(1.0, 1, 9, 2, (-1, 1)), Design(0.5, 3, 8, 5, (-9, -4, -1, 1, 4, 9))])
+def test_a_design_is_unbiased_and_its_worst_variance_is_the_worst(d):
+    every = laws(d)
+    assert d.total == sum(d.inside if i < d.width else d.outside for i in range(len(d.scores)))
+    means = [sum(p * s for p, s in zip(law, d.scores, strict=True)) for law in every]
+    unit = 1 / means[-1]  # so that the last window stands at 1
+    np.testing.assert_allclose(d.values(), [float(s * unit) for s in d.scores], rtol=1e-14)
+    np.testing.assert_allclose(d.knots(), [float(m * unit) for m in means], rtol=1e-14)
+    assert d.sums() == [sum(d.scores[i : i + d.width]) for i in range(len(every))]
+    assert d.sums(2) == [sum(s * s for s in d.scores[i : i + d.width]) for i in range(len(every))]
+    worst = Fraction(0)
+    for one, two in pairwise(every):
+        for k in range(401):
+            share = Fraction(k, 400)
+            law = [(1 - share) * a + share * b for a, b in zip(one, two, strict=True)]
+            first = sum(p * s * unit for p, s in zip(law, d.scores, strict=True))
+            second = sum(p * (s * unit) ** 2 for p, s in zip(law, d.scores, strict=True))
+            worst = max(worst, second - first**2)
+    assert worst <= d.worst_variance()
+    assert float(d.worst_variance()) == pytest.approx(float(worst), rel=1e-5)
+
+
+@pytest.mark.parametrize("eps", [1e-9, 0.3, 2.0, 6.9, 7.0, 12.0, 20.0])
+def test_weights_are_private_and_hardly_less_than_they_may_be(eps):
+    for outputs, width in ((2, 1), (24, 12), (47, 12)):
+        inside, outside = weights(eps, outputs, width)
+        assert outputs * outside + width * (inside - outside) <= 1 << 62
+        with np.errstate(over="ignore"):
+            odds = Fraction(inside, outside)
+        assert float(odds) <= np.exp(eps) * (1 + 1e-15)
+        assert float(odds) == pytest.approx(np.exp(eps), rel=1e-12)
+        assert (outputs * outside + width * (inside - outside)) > (1 << 62) * (1 - 1e-6)
+
+
+def test_two_outputs_are_randomised_response():
+    for eps in (0.2, 1.0, 5.0):
+        b = (np.exp(eps) + 1) / (np.exp(eps) - 1)
+        assert two_point(eps).values() == pytest.approx([-b, b], rel=1e-9)
+        assert float(two_point(eps).worst_variance()) == pytest.approx(b * b, rel=1e-9)
+
+
+@pytest.mark.parametrize("eps", [0.4, 3.0, 6.99, 7.01, 15.0])
+def test_the_design_has_the_variance_that_its_search_saw(eps):
+    best = design(eps)
+    assert best.width == 12
+    scores = np.array(best.scores, float)
+    np.testing.assert_allclose(scores, -scores[::-1])
+    assert (np.diff(scores) > 0).all()
+    assert worst_of(scores, eps) == pytest.approx(float(best.worst_variance()), rel=1e-8)
+    solve = window_designs.sine_scores if eps >= 7 else window_designs.convex_scores
+    n = len(scores)
+    here = solve(eps, n)
+    assert here[0] == pytest.approx(float(best.worst_variance()), rel=5e-3)  # but for whole scores
+    for other in (n - 1, n + 1):
+        if other >= 24:
+            assert solve(eps, other)[0] >= here[0] * (1 - 1e-12)
+    plain = finished(eps, 12, np.linspace(-1, 1, n))
+    assert float(plain.worst_variance()) >= float(best.worst_variance()) * (1 - 2e-3)
+
+
+def test_the_best_values_are_those_of_a_minimax_program():
+    """Small enough for a general optimiser: outputs of a window of 12 among 26, at an eps of 1."""
+    found, scores = window_designs.convex_scores(1.0, 26)
+    half = scores[13:] / scores[-1]
+
+    def cost(upper):
+        return worst_of(np.concatenate([-upper[::-1], upper]), 1.0)
+
+    best = optimize.minimize(cost, half, method="Nelder-Mead", options={"maxiter": 3000, "fatol": 1e-12, "xatol": 1e-9})
+    assert found <= best.fun * (1 + 1e-3)
+
+
+def test_a_search_by_halving_steps_ends_where_no_neighbour_is_better():
+    for place in (3, 40, 977):
+        for start in (1, 50, 1000):
+            assert descent(lambda n, place=place: (n - place) ** 2, start, 1, 1000) == place
+    assert descent(lambda n: n, 30, 5, 100) == 5
+    assert descent(lambda n: -n, 30, 5, 100) == 100
+
+
+def test_rounded_scores_stay_odd_and_increasing():
+    d = finished(1.0, 2, np.array([-1.0, -1e-9, 0.0, 1e-9, 1.0]))
+    assert d.scores == (-(1 << 14), -1, 0, 1, 1 << 14)
+    assert finished(1.0, 2, np.array([-2.0, -0.5, 0.5, 2.0])).scores == (-(1 << 14), -(1 << 12), 1 << 12, 1 << 14)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "eps", "outputs"), [((-2.0, 5.0), 3.0, None), ((0.0, 1.0), 0.8, 2), ((1.0, 4.0), 8.0, None)]
+)
+def test_a_release_has_its_law_its_mean_and_its_variance(bounds, eps, outputs):
+    law = FiniteOutput(bounds=bounds, eps=eps, outputs=outputs)
+    low, high = bounds
+    truth = low + (high - low) * np.array([0.0, 0.13, 0.5, 0.77, 1.0])
+    chances = np.exp(law.log_likelihood(law.values[:, None], truth))
+    np.testing.assert_allclose(chances.sum(axis=0), 1.0, rtol=1e-9)
+    np.testing.assert_allclose(law.values @ chances, truth, atol=1e-9)
+    np.testing.assert_allclose(law.values**2 @ chances - truth**2, law.variance(truth), rtol=1e-8)
+    fine = np.linspace(low, high, 3001)
+    assert law.worst_variance == pytest.approx(law.variance(fine).max(), rel=1e-4)
+    every = np.exp(law.log_likelihood(law.values[:, None], fine))
+    assert np.log(every.max(axis=1) / every.min(axis=1)).max() <= eps * (1 + 1e-12)
+    np.testing.assert_array_equal(law.position(law.values), np.arange(law.values.size))
+    slack = 0.9e-9 * (law.values[-1] - law.values[0])
+    np.testing.assert_array_equal(law.position(law.values + slack), np.arange(law.values.size))
+    with pytest.raises(ValueError, match="values must be among"):
+        law.position(law.values[:1] - 1.2 * slack / 0.9)
+    draws = law.release(np.full(8000, truth[1]), RNG(1))
+    assert abs(draws.mean() - truth[1]) < 5 * np.sqrt(law.variance(truth[1]) / 8000)
+    assert draws.var() == pytest.approx(float(law.variance(truth[1])), rel=0.15)
+    for bad in (low - 1e-12, high + 1e-12):
+        with pytest.raises(ValueError, match="truth must lie within"):
+            law.release(bad)
+
+
+def test_mechanisms_are_compared_by_the_variances_of_their_laws():
+    found = worst_variances(eps=1.7, delta=1e-5, options=["discrete-laplace", "two-point", "gaussian", "staircase"])
+    assert found["discrete-laplace"] == pytest.approx(2 / 1.7**2)
+    assert found["two-point"] == pytest.approx(((np.exp(1.7) + 1) / (np.exp(1.7) - 1)) ** 2 / 4, rel=1e-9)
+    b = np.exp(-1.7)
+    best = optimize.minimize_scalar(
+        lambda g: sum(
+            2 * integrate.quad(lambda x, k=k: x * x * b**k * (b if x - k >= g else 1.0), k, k + 1, points=[k + g])[0]
+            for k in range(40)
+        ) * (1 - b) / (2 * (g + b * (1 - g))), bounds=(0.05, 0.95), method="bounded",
+    )  # fmt: skip
+    assert found["staircase"] == pytest.approx(best.fun, rel=1e-5)
+    assert worst_variances(eps=np.inf, options=["staircase"])["staircase"] == 0
+    assert worst_variances(eps=1.0, options=["gaussian"])["gaussian"] == np.inf
+    for name in ("staircase", "two-point", "finite-output"):
+        assert worst_variances(eps=0.9e-9, options=[name])[name] == np.inf
+        assert worst_variances(eps=1e-9, options=[name])[name] < np.inf
+    assert worst_variances(eps=25.0, options=["two-point"]) == worst_variances(eps=20.0, options=["two-point"])
+    two = ["two-point", "discrete-laplace"]
+    assert least_noise(eps=1.7, options=two) == min(two, key=lambda name: found[name])
+    with pytest.raises(ValueError, match="options must be names"):
+        worst_variances(eps=1.0, options=["salt"])
+
+
+# --- reports far out -------------------------------------------------------------------------------------------------------
+
+
+def test_limits_of_how_many_lie_beyond_a_chance():
+    for m in (10, 200):
+        levels, most = limits(m)
+        assert levels[0] == 0.1
+        np.testing.assert_allclose(levels[1:] / levels[:-1], 0.5)
+        assert levels[-1] * m < 0.01 / 2**7  # so rare that one report is too many
+        np.testing.assert_array_equal(most, stats.binom.isf(0.01 / levels.size, m, levels))
+        assert stats.binom.sf(most, m, levels).sum() <= 0.01
+
+
+def report(value, mechanism, noise, n=9, rounding=0.0, eps=1.0, adjacency="row"):
+    made = Guarantee(eps, 0.0, adjacency, "client", mechanism)
+    return MeanReport("", n, made, value, noise, rounding, (-3.0, 5.0))
+
+
+def test_what_is_normal_in_reports_is_told_from_the_rest():
+    reports = [
+        report(1.0, "discrete-laplace", 0.5, rounding=0.01),
+        report(2.0, "gaussian", 0.3, n=4),
+        report(0.5, "none", 0.0),
+    ]
+    x, own, noise = read(reports, 1.8)
+    assert x.tolist() == [1.0, 2.0, 0.5]
+    np.testing.assert_allclose(own, [0.01 + 0.2, 0.3 + 0.45, 0.2])
+    np.testing.assert_allclose(noise.scale, [0.5, 0, 0])
+    np.testing.assert_allclose(noise.variance(), [0.5, 0, 0])
+    assert noise.law is None
+    sd = np.array([0.4, 0.5, 0.6])
+    found = noise.beyond(np.array([1.0, 1.0, 1.0]), sd)
+    chance = integrate.quad(
+        lambda u: stats.laplace.pdf(u, scale=0.5) * 2 * stats.norm.sf((1 - u) / 0.4), -20, 20, points=[0, 1]
+    )[0]
+    assert found[0] == pytest.approx(chance, rel=1e-6)
+    np.testing.assert_allclose(found[1:], 2 * stats.norm.sf(1 / sd[1:]), rtol=1e-12)
+    _, own, noise = read([report(1.0, "staircase", 0.9, eps=2.0), report(1.0, "gaussian", 0.3)], 0.0)
+    np.testing.assert_allclose(own, [0.0, 0.3])
+    np.testing.assert_allclose(noise.variance(), [0.9, 0.0])
+    assert noise.stairs.tolist() == [0]
+
+
+def test_the_spread_of_clients_is_found_by_the_middle_half():
+    """Normal reports alone: the upper end of the spread puts a half of them, less 2.3 standard errors, beyond it."""
+    m = 400
+    away, own = np.abs(stats.norm.ppf((np.arange(m) + 0.5) / m)) * 2.0, np.full(m, 1.0)
+    noise = Noise(np.zeros(m), np.empty(0, int), None)
+    inner = 0.5 - stats.norm.ppf(0.99) / (2 * np.sqrt(m))
+    at = np.quantile(away, 1 - inner)  # so many lie farther out
+    exact = (at / stats.norm.ppf(0.75)) ** 2 - 1
+    assert spread_of(away, own, noise) == pytest.approx(exact, rel=0.02)
+    assert spread_of(away * 0.1, own, noise) == 0
+    assert spread_of(np.zeros(m), own, noise) == 0
+
+
+def test_what_liars_can_do_below_every_limit():
+    """Normal reports of equal variance: the j-th liar stays nearer than the first level whose limit is below j."""
+    m, liars = 200, 12
+    levels, most = limits(m)
+    noise, normal2 = Noise(np.zeros(m), np.empty(0, int), None), np.full(m, 2.5)
+    far = stats.norm.isf(levels / 2) * np.sqrt(2.5)
+    exact = sum(far[np.sum(most >= j)] for j in range(1, liars + 1)) / m
+    assert pull(liars, normal2, noise, levels, most) == pytest.approx(exact, rel=1e-9)
+    laplace = Noise(np.full(m, 1.0), np.empty(0, int), None)
+    far = []
+    for p in levels:
+        chance = lambda t: float(laplace.beyond(np.full(m, t), np.full(m, np.sqrt(0.5)))[0])  # noqa: E731
+        far.append(optimize.brentq(lambda t, p=p, chance=chance: chance(t) - p, 0, 60))
+    exact = sum(far[int(np.sum(most >= j))] for j in range(1, liars + 1)) / m
+    assert pull(liars, np.full(m, 0.5), laplace, levels, most) == pytest.approx(exact, rel=1e-8)
+    assert pull(0, normal2, noise, levels, most) == 0
+
+
+def test_outputs_bound_what_liars_can_do():
+    law = FiniteOutput(bounds=(-3.0, 5.0), eps=2.0, outputs=2)
+    reports = [report(float(law.values[i % 2]), "two-point", 1.0, eps=2.0, adjacency="client") for i in range(40)]
+    heard = Heard(reports, list(range(40)), [], 0.0)
+    found = outlying.doubt(heard, hostile=0.1)
+    assert found.influence == pytest.approx(0.1 * (law.values[-1] + 3.0), rel=1e-12)
+    for hostile in (0.5, 0.6):
+        with pytest.raises(ValueError, match="hostile must be below"):
+            outlying.doubt(heard, hostile=hostile)
+    assert outlying.doubt(heard, hostile=float(np.nextafter(0.5, 0))).influence > found.influence
+    with pytest.raises(ValueError, match="at least 10 clients"):
+        outlying.doubt(Heard(reports[:9], list(range(9)), [], 0.0), hostile=0.1)
+    outlying.doubt(Heard(reports[:10], list(range(10)), [], 0.0), hostile=0.1)
+    extreme = [report(float(law.values[-1]), "two-point", 1.0, eps=2.0, adjacency="client")] * 100
+    with pytest.warns(UserWarning, match="some lie"):
+        outlying.doubt(Heard(extreme, list(range(100)), [], 0.0), hostile=0.1)

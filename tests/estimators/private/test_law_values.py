@@ -1,0 +1,453 @@
+"""Laws of noise, number by number: against sums and integrals over what a mechanism is defined to do."""
+
+from itertools import pairwise, product
+from math import comb
+
+import numpy as np
+import pytest
+from scipy import integrate
+from scipy.stats import laplace, norm, truncnorm
+
+from estimators.accounting import Guarantee
+from estimators.private import RateReport, staircase
+from estimators.private.mean_posterior import (
+    Outputs,
+    TruncatedNormals,
+    clipped_means,
+    clipped_moments,
+    share_inside,
+    unclipped,
+)
+from estimators.private.mechanisms import worst_variances
+from estimators.private.noise_laws import (
+    LaplaceNoise,
+    NormalNoise,
+    StaircaseNoise,
+    additive,
+    answer_law,
+    laplace_beyond,
+    laplace_fall,
+    log_likelihood,
+    noisy_value,
+    share_of_eps,
+    steps_of,
+    wrong_probability,
+)
+from estimators.private.reports import MeanReport
+from estimators.private.staircase import Staircase, best_inner, staircase_variance
+
+RNG = np.random.default_rng
+ONE = np.array([1.0])
+
+
+def together(density, sd, away, reach):
+    """Density at `away` of noise with a density plus a normal error, by quadrature between the noise's own edges."""
+    edges = np.unique(np.clip(np.concatenate([reach, away + sd * np.linspace(-9, 9, 19)]), away - 9 * sd, away + 9 * sd))
+    pieces = pairwise(edges)
+    return sum(integrate.fixed_quad(lambda x: density(x) * norm.pdf(away - x, scale=sd), a, b, n=20)[0] for a, b in pieces)
+
+
+# --- normal and Laplace noise ----------------------------------------------------------------------------------------------
+
+
+def test_normal_noise_adds_its_variance_to_that_of_the_error():
+    law = NormalNoise(np.array([0.5, 3.0]), np.zeros(2), np.ones(2))
+    away, variance = np.array([[0.3, -2.0], [1.5, 4.0]]), np.array([[0.2, 0.7], [1.1, 0.0]])
+    for rows in ([0, 1], [1, 0]):
+        exact = norm.logpdf(away, scale=np.sqrt(variance + np.array([0.5, 3.0])[rows][:, None]))
+        np.testing.assert_allclose(law.log_density(np.array(rows), away, variance), exact, rtol=1e-13)
+    np.testing.assert_allclose(law.feature, np.sqrt([0.5, 3.0]))
+    assert (law.slope == np.inf).all()
+    draws = NormalNoise(np.full(20_000, 3.0), ONE, ONE).draw(RNG(1))
+    assert draws.var() == pytest.approx(3.0, rel=5 * np.sqrt(2 / 20_000))
+    assert abs(draws.mean()) < 5 * np.sqrt(3 / 20_000)
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.7])
+@pytest.mark.parametrize("sd", [0.02, 0.4, 2.5, 60.0])
+@pytest.mark.parametrize("away", [0.0, 0.35, -1.9, 8.0])
+def test_laplace_noise_with_a_normal_error_is_their_convolution(scale, sd, away):
+    law = LaplaceNoise(np.array([2 * scale**2]), np.array([0.0]), ONE)
+    found = law.log_density(np.array([0]), np.array([[away]]), np.array([[sd**2]]))[0, 0]
+    inside = together(lambda x: laplace.pdf(x, scale=scale), sd, away, scale * np.linspace(-40, 40, 41))
+    assert found == pytest.approx(np.log(inside), rel=1e-9, abs=1e-10)
+    tail = laplace_beyond(np.array([abs(away)]), np.array([sd]), np.array([scale]))[0]
+    chance = integrate.quad(
+        lambda x: laplace.pdf(x, scale=scale) * (norm.sf((abs(away) - x) / sd) + norm.cdf((-abs(away) - x) / sd)),
+        -40 * scale, 40 * scale, points=sorted({-abs(away), 0.0, abs(away)}), limit=400, epsabs=1e-13,
+    )[0]  # fmt: skip
+    assert tail == pytest.approx(chance, rel=1e-6, abs=1e-12)
+
+
+def test_laplace_noise_without_a_normal_error_is_laplace_noise():
+    law, away = LaplaceNoise(np.array([0.18, 8.0]), np.zeros(2), np.ones(2)), np.array([[0.0, -0.4, 2.0], [0.1, 3.0, -9.0]])
+    for sd in (0.0, 1e-7):
+        found = law.log_density(np.array([0, 1]), away, np.full(away.shape, sd**2))
+        np.testing.assert_allclose(found, laplace.logpdf(away, scale=[[0.3], [2.0]]), rtol=1e-12)
+    found = law.log_density(np.array([1]), away[1:], np.full((1, 3), 1e-12))  # just above what counts as an error of none
+    np.testing.assert_allclose(found, laplace.logpdf(away[1:], scale=2.0), rtol=1e-5)
+
+
+def test_what_lies_beyond_a_distance_when_one_of_two_errors_is_missing():
+    t = np.array([0.0, 0.7, 3.0])
+    np.testing.assert_allclose(laplace_beyond(t, 0 * t, 0 * t + 0.4), np.exp(-t / 0.4), rtol=1e-12)
+    np.testing.assert_allclose(laplace_beyond(t, 0 * t + 0.6, 0 * t), 2 * norm.sf(t / 0.6), rtol=1e-12)
+    assert laplace_beyond(t, 0 * t, 0 * t).tolist() == [1.0, 0.0, 0.0]  # what has no error lies where it is
+    np.testing.assert_allclose(laplace_beyond(t, 0 * t + 1e-7, 0 * t + 0.4), np.exp(-t / 0.4), rtol=1e-6)
+    for bad in ({"distance": -t}, {"normal": -t}, {"scale": -t}):
+        with pytest.raises(ValueError, match=next(iter(bad))):
+            laplace_beyond(**{"distance": t, "normal": t, "scale": t, **bad})
+
+
+@pytest.mark.parametrize(("variance", "unit"), [(0.02, 1.0), (3.0, 1.0), (3.0, 0.25), (700.0, 2.0)])
+def test_fall_of_laplace_noise_on_a_lattice_gives_its_variance(variance, unit):
+    fall = float(laplace_fall(variance, unit))
+    k = np.arange(-4000, 4001)
+    chances = np.exp(-fall * np.abs(k))
+    assert (chances * (unit * k) ** 2).sum() / chances.sum() == pytest.approx(variance, rel=1e-9)
+    law = LaplaceNoise(np.array([variance]), np.array([unit]), ONE)
+    assert law.scale[0] == pytest.approx(unit / fall, rel=1e-12)  # the log probability falls by unit / scale a step
+    assert law.slope[0] * law.scale[0] == pytest.approx(1.0)
+    assert law.feature[0] * 12 == pytest.approx(law.scale[0])
+    draws = LaplaceNoise(np.full(20_000, variance), np.full(20_000, unit), ONE).draw(RNG(2))
+    assert np.abs(draws / unit - np.rint(draws / unit)).max() < 1e-9
+    assert np.mean(draws == 0) == pytest.approx(1 / chances.sum(), abs=5 * np.sqrt(0.25 / 20_000))
+    assert draws.var() == pytest.approx(variance, rel=0.12 if variance > 1 else 0.5)
+
+
+def test_laplace_noise_without_a_lattice_is_continuous():
+    law = LaplaceNoise(np.full(20_000, 0.5), np.where(np.arange(20_000) % 2, 0.0, 1e-9), ONE)
+    np.testing.assert_allclose(law.scale, 0.5, rtol=1e-12)
+    draws = law.draw(RNG(3))
+    assert np.unique(draws).size == draws.size
+    assert np.mean(np.abs(draws) > 0.5) == pytest.approx(np.exp(-1), abs=5 * np.sqrt(0.25 / 20_000))
+    assert np.mean(draws > 0) == pytest.approx(0.5, abs=5 * np.sqrt(0.25 / 20_000))
+
+
+# --- staircases ------------------------------------------------------------------------------------------------------------
+
+
+def heights(width, eps):
+    """The density of a staircase and the share of a block before its step, as Geng and Viswanath (2016) print them."""
+    b = np.exp(-eps)
+    inner = -b / (1 - b) + np.cbrt(b - 2 * b**2 + 2 * b**4 - b**5) / (np.cbrt(2) * (1 - b) ** 2)
+    top = (1 - b) / (2 * width * (inner + b * (1 - inner)))
+
+    def density(x):
+        block, part = np.divmod(np.abs(x) / width, 1)
+        return top * b ** (block + (part >= inner))
+
+    places = np.concatenate([np.arange(41), np.arange(40) + inner]) * width
+    return density, np.sort(np.concatenate([-places, places])), inner
+
+
+STAIRS = [(1.0, 0.8), (2.5, 2.0), (0.4, 5.0)]
+
+
+def stairs(width, eps):
+    """The law as reports tell it: by the variance of the noise on a fine lattice."""
+    variance = Staircase(sensitivity=StaircaseNoise.LEVELS, eps=eps).variance / StaircaseNoise.LEVELS**2 * width**2
+    return StaircaseNoise(np.array([variance]), np.array([0.0]), np.array([eps]), np.array([width])), variance
+
+
+@pytest.mark.parametrize(("width", "eps"), STAIRS)
+def test_a_staircase_is_the_density_of_its_authors(width, eps):
+    law, variance = stairs(width, eps)
+    density, edges, inner = heights(width, eps)
+    square = sum(integrate.fixed_quad(lambda x: x**2 * density(x), a + 1e-12, b - 1e-12, n=4)[0] for a, b in pairwise(edges))
+    assert variance == pytest.approx(square, rel=1e-3)
+    assert law.used[0] == pytest.approx(eps, rel=1e-8)
+    assert law.inner[0] == pytest.approx(inner, abs=1e-3)
+    assert law.step[0] == pytest.approx(np.exp(-eps), rel=1e-6)
+    away = np.array([[-2.3, -0.1, 0.05, 0.45, 0.97, 1.6, 4.2]]) * width
+    rows = np.array([0])
+    plain = law.log_density(rows, away, np.zeros_like(away))
+    np.testing.assert_allclose(plain, np.log(density(away)), atol=3e-3)
+    for sd in (0.03 * width, 0.6 * width, 1.9 * width):
+        exact = [[together(density, sd, x, edges) for x in away[0]]]
+        np.testing.assert_allclose(law.log_density(rows, away, np.full_like(away, sd**2)), np.log(exact), atol=3e-3)
+
+
+@pytest.mark.parametrize(("width", "eps"), STAIRS)
+def test_a_staircase_behind_a_wide_error_has_its_variance_and_its_tails(width, eps):
+    law, variance = stairs(width, eps)
+    density, edges, _ = heights(width, eps)
+    sd = 2.5 * width
+    away = np.linspace(-30, 30, 6001)[None] * width
+    found = np.exp(law.log_density(np.array([0]), away, np.full_like(away, sd**2)))[0]
+    assert integrate.trapezoid(found, away[0]) == pytest.approx(1.0, rel=1e-4)
+    assert integrate.trapezoid(found * away[0] ** 2, away[0]) == pytest.approx(variance + sd**2, rel=2e-3)
+    for x in (0.0, 3.0 * width, -9.0 * width):
+        exact = together(density, sd, x, edges)
+        assert np.interp(x, away[0], found) == pytest.approx(exact, rel=0.02)
+
+
+@pytest.mark.parametrize(("width", "eps"), STAIRS)
+@pytest.mark.parametrize("sd", [0.0, 0.5, 2.6])
+def test_the_chance_to_lie_beyond_is_an_integral_over_the_staircase(width, eps, sd):
+    law, _ = stairs(width, eps)
+    density, edges, _ = heights(width, eps)
+    for x in (0.0, 0.3, 0.7, 2.0, 5.4):
+        points = np.unique([*edges, x * width])
+        nodes, weights = np.polynomial.legendre.leggauss(8)
+        half = np.diff(points)[:, None] / 2
+        u = points[:-1, None] + half * (nodes + 1)
+        tail = (u > x * width) * 1.0 if sd == 0 else norm.sf((x * width - u) / (sd * width))
+        exact = float((half * weights * density(u) * tail).sum())
+        found = law.beyond(np.array([0]), np.array([[x * width]]), np.array([[(sd * width) ** 2]]))[0, 0]
+        assert found == pytest.approx(exact, rel=0.02 if sd > 2 else 3e-3)
+    far = law.beyond(np.array([0]), np.array([[12.0 * width]]), np.zeros((1, 1)))[0, 0]
+    assert far == pytest.approx(np.exp(-12 * eps) / 2, rel=1e-5)  # whole blocks: half of what is left
+
+
+@pytest.mark.parametrize(("width", "eps"), STAIRS)
+def test_staircase_draws_have_its_law(width, eps):
+    _, variance = stairs(width, eps)
+    _, _, inner = heights(width, eps)
+    size = 20_000
+    law = StaircaseNoise(np.full(size, variance), np.zeros(size), np.full(size, eps), np.full(size, width))
+    draws, b = law.draw(RNG(4)), np.exp(-eps)
+    block, part = np.divmod(np.abs(draws) / width, 1)
+    within = 5 * np.sqrt(0.25 / size)
+    assert np.mean(draws > 0) == pytest.approx(0.5, abs=within)
+    assert np.mean(block == 0) == pytest.approx(1 - b, abs=within)
+    assert np.mean(block == 1) == pytest.approx((1 - b) * b, abs=within)
+    assert np.mean(part < inner) == pytest.approx(inner / (inner + b * (1 - inner)), abs=within)
+    assert np.mean(part[part < inner]) == pytest.approx(inner / 2, abs=0.02)
+    assert np.mean(part[part >= inner]) == pytest.approx((1 + inner) / 2, abs=0.05)
+
+
+def test_a_staircase_of_other_widths_is_the_same_law_in_other_units():
+    law, variance = stairs(2.5, 2.0)
+    wider = law.resized(0, np.array([5.0, 1.25]))
+    np.testing.assert_allclose(wider.variance, variance * np.array([4, 0.25]), rtol=1e-9)
+    for mine, theirs in ((wider.used, law.used), (wider.inner, law.inner), (wider.step, law.step)):
+        np.testing.assert_allclose(mine, np.repeat(theirs, 2), rtol=1e-6)
+
+
+@pytest.mark.parametrize("eps", [0.3, 2.0, 6.0])
+def test_the_part_of_eps_that_a_staircase_got_is_read_off_its_variance(eps):
+    of_less = worst_variances(eps=0.6 * eps, options=["staircase"])["staircase"]
+    assert share_of_eps(eps, of_less) == pytest.approx(0.6 * eps, rel=1e-4)
+    own = worst_variances(eps=eps, options=["staircase"])["staircase"]
+    assert share_of_eps(eps, own) == eps == share_of_eps(eps, 0.7 * own)
+    assert share_of_eps(np.inf, own) == share_of_eps(eps, 0.0) == 40.0
+
+
+@pytest.mark.parametrize(("sensitivity", "inner", "eps", "step"), [(1, 1, 0.7, None), (3, 2, 1.0, None), (7, 3, 0.4, 0.8)])
+def test_variance_of_a_staircase_on_whole_numbers_is_its_sum(sensitivity, inner, eps, step):
+    low = np.exp(-eps) if step is None else step
+    y = np.arange(-3000, 3001)
+    block, place = np.divmod(np.abs(y), sensitivity)
+    chances = np.exp(-eps * block) * np.where(place >= inner, low, 1.0)
+    exact = (chances * y**2).sum() / chances.sum()
+    assert staircase_variance(sensitivity, inner, eps, step) == pytest.approx(exact, rel=1e-11)
+
+
+@pytest.mark.parametrize("sensitivity", [1, 2, 9, 40])
+@pytest.mark.parametrize("eps", [0.005, 0.5, 3.0, 8.0])
+def test_the_best_step_is_the_best_of_all(sensitivity, eps):
+    all_of_them = [staircase_variance(sensitivity, inner, eps) for inner in range(1, sensitivity + 1)]
+    best = best_inner(sensitivity, eps)
+    assert all_of_them[best - 1] == pytest.approx(min(all_of_them), rel=1e-12)
+
+
+def test_a_staircase_on_whole_numbers_is_private_and_its_law_adds_up():
+    noise = Staircase(sensitivity=7, eps=1.2)
+    y = np.arange(-700, 701)
+    chances = np.exp(noise.log_likelihood(y, 0))
+    assert chances.sum() == pytest.approx(1.0, rel=1e-12)
+    assert (chances * y**2).sum() == pytest.approx(noise.variance, rel=1e-9)
+    loss = np.log(chances[7:] / chances[:-7])
+    assert np.abs(loss).max() == pytest.approx(1.2, rel=1e-8)
+    assert noise.log_likelihood(np.array([5, 9]), np.array([-2, 9])) == pytest.approx(np.log(chances[[707, 700]]))
+    draws = noise.noise(20_000, RNG(5))
+    frequency = np.array([np.mean(draws == k) for k in range(-3, 9)])
+    expected = chances[697:709]
+    assert (np.abs(frequency - expected) < 5 * np.sqrt(expected / 20_000)).all()
+    edge = 2**53
+    assert np.abs(noise.release([edge, -edge], RNG(6)) - np.array([edge, -edge])).max() < 200
+    for bad in ([edge + 2], [0.5]):
+        with pytest.raises(ValueError, match="totals must be whole numbers"):
+            noise.release(bad)
+    with pytest.raises(ValueError, match="inner must be at most"):
+        staircase_variance(3, 4, 1.0)
+    assert Staircase(sensitivity=5, eps=41.0).used == pytest.approx(40.0, rel=1e-7)
+    assert staircase.LARGEST_EPS == 40.0
+
+
+# --- means -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("centre", "spread"), [(0.4, 0.7), (-2.9, 2.5), (4.6, 1.3), (1.0, 4.0)])
+def test_truncated_normals_are_those_of_scipy(centre, spread):
+    low, high = -3.0, 5.0
+    family, law = TruncatedNormals(low, high), truncnorm((low - centre) / spread, (high - centre) / spread, centre, spread)
+    x = np.array([-2.9, -0.5, 1.0, 4.9])
+    at = family.log_density(x - low, high - x, np.array(centre), np.array(spread))
+    np.testing.assert_allclose(at, law.logpdf(x), rtol=1e-10)
+    np.testing.assert_allclose(family.moments(np.array(centre), np.array(spread)), (law.mean(), law.var()), rtol=1e-8)
+    draws = family.draw(centre, spread, 4000, RNG(7))
+    assert ((draws >= low) & (draws <= high)).all()
+    cdf = np.sort(law.cdf(draws))
+    assert np.abs(cdf - (np.arange(4000) + 0.5) / 4000).max() < 2.2 / np.sqrt(4000)
+    assert family.widest == 4.0
+    np.testing.assert_allclose(family.log_hyperprior(np.zeros(2)), -np.log(8))
+    assert family.value(np.array([1.0, 6.0]), np.array([7.0, 2.0])).tolist() == [-2.0, 3.0]
+    assert family.below(1.5) == 4.5
+    assert [end.tolist() for end in family.ends(np.zeros(2), np.ones(2))] == [[1, 1], [1, 1]]
+
+
+@pytest.mark.parametrize(("below", "above", "sd"), [(0.3, 0.9, 0.5), (2.0, 0.1, 1.0), (0.0, 3.0, 0.4), (0.2, 0.3, 7.0)])
+def test_clipped_normals_have_the_moments_of_their_integrals(below, above, sd):
+    def moment(f):
+        inside = integrate.quad(lambda x: f(x) * norm.pdf(x, scale=sd), -below, above, epsabs=1e-14)[0]
+        return f(-below) * norm.cdf(-below / sd) + f(above) * norm.sf(above / sd) + inside
+
+    mean, square = moment(lambda x: x), moment(lambda x: x**2)
+    shift, variance = clipped_moments(np.array(below), np.array(above), np.array(sd))
+    assert float(shift) == pytest.approx(mean, rel=1e-9, abs=1e-12)
+    assert float(variance) == pytest.approx(square - mean**2, rel=1e-8)
+    share = share_inside(np.array(below), np.array(above), sd)
+    assert float(share) == pytest.approx(norm.cdf(above / sd) - norm.cdf(-below / sd), rel=1e-10)
+
+
+def test_clipped_means_are_inverted():
+    at, told = clipped_means(-1.0, 3.0, 0.5)
+    assert (at[0], at[-1]) == (-1.0, 3.0)
+    assert (np.diff(told) >= 0).all()
+    truth = np.array([-0.7, 0.2, 2.4])
+    shift, _ = clipped_moments(truth + 1, 3 - truth, np.array(0.5))
+    np.testing.assert_allclose(unclipped(truth + shift, (at, told)), truth, atol=5e-5)
+    assert unclipped(np.array([-5.0, 9.0]), (at, told)).tolist() == [-1.0, 3.0]
+
+
+@pytest.mark.parametrize("sd", [0.0, 0.35])
+def test_a_law_between_knots_is_that_of_a_clipped_and_rounded_mean(sd):
+    knots, density = np.array([-1.0, 0.5, 2.0]), np.array([[0.2, 0.9, 0.4], [0.7, 0.1, 0.3]])
+    law = Outputs(knots, density, sd, lambda mean, generator: mean)
+    truth = np.array([-0.8, 0.3, 0.5, 1.7])
+    found = np.exp(law.log_likelihood(np.array([1, 0]), truth))
+    for row, which in ((0, 1), (1, 0)):
+        for x, value in zip(truth, found[row], strict=True):
+            if sd == 0:
+                exact = np.interp(x, knots, density[which])
+            else:
+                u = x + sd * norm.ppf((np.arange(200_000) + 0.5) / 200_000)
+                exact = np.interp(u, knots, density[which]).mean()
+            assert value == pytest.approx(exact, rel=1e-5)
+
+
+def mean_report(mechanism, adjacency, n, noise, rounding, eps=1.0):
+    made = Guarantee(eps, 0.0, adjacency, "client", mechanism)
+    return MeanReport("", n, made, 1.0, noise, rounding, (-3.0, 5.0))
+
+
+def test_reports_tell_the_distance_of_levels_and_of_whole_numbers():
+    """Rounding to one of two levels L apart has at most the variance L^2/4: of each of n rows, or of one mean."""
+    L, n = 0.6, 9
+    rows = mean_report("staircase", "row", n, 0.5, L**2 / 4 / n)
+    mean = mean_report("staircase", "client", n, 0.5, L**2 / 4)
+    levels, units = steps_of([rows, mean])
+    np.testing.assert_allclose(levels, [L, L])
+    np.testing.assert_allclose(units, [L / n, L])
+    np.testing.assert_allclose(additive("staircase", [rows, mean]).width, [8 / n, 8])
+    assert isinstance(additive("discrete-laplace", [rows]), LaplaceNoise)
+    assert type(additive("unheard of", [rows])) is NormalNoise
+
+
+# --- numbers of ones -------------------------------------------------------------------------------------------------------
+
+
+def rate_report(mechanism, value, noise, trials=4, statistic="ones", adjacency="row", eps=1.3):
+    made = Guarantee(eps, 0.0, adjacency, "client", mechanism)
+    return RateReport("", trials if statistic == "ones" else 2, made, statistic, trials, value, noise)
+
+
+def test_randomised_answers_are_those_of_every_pattern():
+    n, wrong = 4, 0.3
+    law = answer_law(n, wrong)
+    for k in range(n + 1):
+        truth = np.array([1] * k + [0] * (n - k))
+        exact = np.zeros(n + 1)
+        for flips in product((0, 1), repeat=n):
+            f = np.array(flips)
+            exact[int((truth ^ f).sum())] += wrong ** f.sum() * (1 - wrong) ** (n - f.sum())
+        np.testing.assert_allclose(law[:, k], exact, rtol=1e-12)
+    noise = n * wrong * (1 - wrong) / (1 - 2 * wrong) ** 2
+    assert wrong_probability(n, noise) == pytest.approx(wrong, rel=1e-12)
+    said = 3
+    for kind in ("answers", "two-point"):
+        found = log_likelihood(rate_report(kind, (said - n * wrong) / (1 - 2 * wrong), noise))
+        np.testing.assert_allclose(found, np.log(law[said]), rtol=1e-9)
+    one = 1 * wrong * (1 - wrong) / (1 - 2 * wrong) ** 2
+    pairs = rate_report("two-point", (1 - wrong) / (1 - 2 * wrong), one, 1, "pairs")
+    np.testing.assert_allclose(np.exp(log_likelihood(pairs)), [wrong, wrong, 1 - wrong], rtol=1e-9)  # only two of two say 1
+
+
+@pytest.mark.parametrize("trials", [512, 513])
+def test_many_answers_are_taken_as_normal(trials):
+    wrong = 0.2
+    noise = trials * wrong * (1 - wrong) / (1 - 2 * wrong) ** 2
+    found = log_likelihood(rate_report("answers", 300.0, noise, trials))
+    normal = -((300.0 - np.arange(trials + 1)) ** 2) / (2 * noise)
+    assert np.allclose(found, normal) == (trials > 512)
+    near = np.abs(np.arange(trials + 1) - 300) < 20
+    assert np.abs((found - normal)[near] - (found - normal)[near].mean()).max() < 0.1
+
+
+def test_the_likelihood_of_a_count_is_that_of_its_mechanism():
+    k = np.arange(5)
+    fall = 0.8
+    laplace_noise = 1 / (2 * np.sinh(fall / 2) ** 2)
+    found = log_likelihood(rate_report("discrete-laplace", 6.0, laplace_noise))
+    np.testing.assert_allclose(found - found[4], -fall * (np.abs(6 - k) - 2), rtol=1e-10)
+    found = log_likelihood(rate_report("discrete-gaussian", 1.0, 2.0))
+    np.testing.assert_allclose(found - found[1], -((1 - k) ** 2) / 4, rtol=1e-12)
+    found = log_likelihood(rate_report("none", 3.0, 0.0))
+    assert found.tolist() == [-np.inf, -np.inf, -np.inf, 0.0, -np.inf]
+    for adjacency, largest in (("row", 1), ("client", 4)):
+        law = Staircase(sensitivity=largest, eps=1.3)
+        found = log_likelihood(rate_report("staircase", 7.0, law.variance, adjacency=adjacency))
+        np.testing.assert_allclose(found, [law.log_likelihood(7.0, float(j)) for j in k])
+    found = log_likelihood(rate_report("unheard of", 1.5, 3.0))
+    np.testing.assert_allclose(found - found[0], -((1.5 - k) ** 2) / 6 + 1.5**2 / 6, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "trials", "noise", "adjacency"),
+    [
+        ("discrete-laplace", 6, 3.0, "row"),
+        ("discrete-gaussian", 6, 5.0, "row"),
+        ("staircase", 6, None, "client"),
+        ("finite-output", 6, None, "client"),
+        ("answers", 6, 2.0, "row"),
+        ("two-point", 1, 0.6, "client"),
+        ("gaussian", 6, 1.5, "row"),
+        ("none", 6, 0.0, "row"),
+    ],
+)
+def test_new_values_have_the_mean_and_the_variance_of_their_design(mechanism, trials, noise, adjacency):
+    from estimators.private import FiniteOutput
+
+    rate, size, generator = 0.3, 500 if mechanism == "staircase" else 1500, RNG(8)
+    if mechanism == "staircase":
+        noise = Staircase(sensitivity=trials, eps=1.3).variance
+    stated = noise
+    if mechanism == "finite-output":
+        law, stated = FiniteOutput(bounds=(0.0, 1.0), eps=1.3), 1.0
+        chances = np.array([comb(trials, k) * rate**k * (1 - rate) ** (trials - k) for k in range(trials + 1)])
+        noise = trials**2 * float(chances @ law.variance(np.arange(trials + 1) / trials))
+    report = rate_report(mechanism, 1.0, stated, trials, adjacency=adjacency)
+    found = np.array([noisy_value(report, rate, generator) for _ in range(size)])
+    variance = trials * rate * (1 - rate) + noise
+    assert found.mean() == pytest.approx(trials * rate, abs=5 * np.sqrt(variance / size))
+    kurtosis = np.mean((found - found.mean()) ** 4) / found.var() ** 2
+    assert found.var() == pytest.approx(variance, rel=5 * np.sqrt((kurtosis - 1) / size))
+    if mechanism in ("discrete-laplace", "discrete-gaussian", "staircase", "none"):
+        assert (found == np.rint(found)).all()
+
+
+def test_new_pairs_are_ones_with_the_square_of_the_rate():
+    found = [noisy_value(rate_report("none", 1.0, 0.0, 1, "pairs"), 0.6, RNG(seed)) for seed in range(3000)]
+    assert np.mean(found) == pytest.approx(0.36, abs=5 * np.sqrt(0.25 / 3000))

@@ -1,0 +1,262 @@
+"""What a server makes of reports, number by number: rational moments, mixtures of normal laws, sums over nodes."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from estimators.accounting import Guarantee
+from estimators.private import MeanReport, PrivateGaussianMeans, PrivateRates, RateReport
+from estimators.private.rates import noisy_rate_moments, pair_errors, rate_errors
+from estimators.private.regression import RegressionPrior, pooled_coefficients, variances
+from estimators.private.server import pooled_sigma2, report_variance, tau_information
+
+RNG = np.random.default_rng
+
+
+def fractions(values):
+    return [Fraction(float(v)) for v in values]
+
+
+@pytest.mark.parametrize("weights", [[1, 1, 1, 1], [1, 4, 0.5, 2], [1, 0, 0, 3]])
+def test_moments_of_noisy_rates_are_their_rational_formula(weights):
+    values, trials, noise = [0.5, 3.25, 6.0, 1.0], [1, 4, 9, 3], [0.25, 2.0, 0.5, 0.0]
+    w = [x / sum(fractions(weights)) for x in fractions(weights)]
+    n, y = fractions(trials), [v / t for v, t in zip(fractions(values), fractions(trials), strict=True)]
+    v = [s / t**2 for s, t in zip(fractions(noise), n, strict=True)]
+    mu = sum(a * b for a, b in zip(w, y, strict=True))
+    some = [i for i in range(4) if trials[i] >= 2]
+    c = {i: w[i] for i in some} if sum(w[i] for i in some) > 0 else dict.fromkeys(some, Fraction(1))
+    within = sum(c[i] * (y[i] * (1 - y[i]) + v[i]) * n[i] / (n[i] - 1) for i in some) / sum(c.values())
+    left = [a * (1 - a) for a in w]
+    spread = sum(a * (b - mu) ** 2 for a, b in zip(w, y, strict=True))
+    sigma2 = (spread - sum(a * (within / t + s) for a, t, s in zip(left, n, v, strict=True))) / sum(left)
+    found = noisy_rate_moments(values, trials, noise, weights=weights)
+    assert found == pytest.approx((float(mu), float(sigma2), float(within)), rel=1e-12)
+
+
+def test_moments_need_two_clients_and_two_trials():
+    assert np.isfinite(noisy_rate_moments([1.0, 2.0], [2, 2], [0.0, 0.0])).all()
+    assert np.isfinite(noisy_rate_moments([1.0, 1.0], [1, 2], [0.0, 0.0])).all()
+    assert np.isfinite(noisy_rate_moments([1.0, 2.0, 0.0], [2, 2, 2], [0.0] * 3, weights=[1, 1, 0])).all()
+    for values, trials, weights in (([1.0], [2], None), ([1.0, 1.0], [1, 1], None), ([1.0, 2.0], [2, 2], [1, 0])):
+        with pytest.raises(ValueError, match="must"):
+            noisy_rate_moments(values, trials, np.zeros(len(values)), weights=weights)
+
+
+def test_errors_of_moments_are_their_formulas():
+    y, n, noise = np.array([0.2, 0.5, 0.9]), np.array([4.0, 9.0, 3.0]), np.array([0.5, 2.0, 0.0])
+    mu, sigma2, within = 0.45, 0.06, 0.18
+    variance = sigma2 + within / n + noise / n**2
+    w = (1 / variance) / (1 / variance).sum()
+    normal, seen = (w**2 * 2 * variance**2).sum(), (w**2 * ((y - mu) ** 2 - variance) ** 2).sum()
+    exact = np.sqrt((w**2 * variance).sum()), np.sqrt(max(normal, seen)) / (w * (1 - w)).sum()
+    assert rate_errors(y, n, noise, mu, sigma2, within) == pytest.approx(exact, rel=1e-12)
+    smooth = (16 * 0 + 1) / 18  # all answers alike: a success and a failure more
+    variance = smooth * (1 - smooth) / 18 / n
+    w = (1 / variance) / (1 / variance).sum()
+    assert rate_errors(np.zeros(3), n, 0 * n, -0.1, -0.2, 0.0)[0] == pytest.approx(np.sqrt((w**2 * variance).sum()))
+    assert rate_errors(y, n, noise, mu, sigma2, 0.9) == rate_errors(y, n, noise, mu, sigma2, 0.25)  # no variance is larger
+    ones, pairs = np.array([0.3, 0.5]), np.array([0.2, 0.1, 0.6])
+    one, two = 0.4 + 0.45 * 0.55, 0.3 + (0.06 + 0.45**2) * (1 - 0.06 - 0.45**2)
+    exact = np.sqrt(one / 2), np.sqrt(two / 3 + 4 * 0.45**2 * one / 2 + 2 * one**2 / 2)
+    assert pair_errors(0.45, 0.06, ones, pairs) == pytest.approx(exact, rel=1e-12)
+
+
+def mean_report(value, noise, n=9, rounding=0.0, mechanism="gaussian", bounds=(-8.0, 8.0), **more):
+    made = Guarantee(1.0, 1e-6, "row", "client", mechanism)
+    return MeanReport("", n, made, value, noise, rounding, bounds, **more)
+
+
+X, NOISE, SIZES = [1.3, -0.4, 2.9, 0.2, 4.1], [0.3, 0.9, 0.1, 0.5, 1.2], [9, 4, 12, 30, 7]
+REPORTS = [mean_report(x, v, n, 0.02) for x, v, n in zip(X, NOISE, SIZES, strict=True)]
+TOTAL = np.array([2.5 / n + v + 0.02 for v, n in zip(NOISE, SIZES, strict=True)])
+
+
+def test_variances_of_reports_and_who_tells_of_differences():
+    assert [report_variance(r, 2.5) for r in REPORTS] == pytest.approx(TOTAL)
+    reports = [mean_report(0.0, 0.1, rounding=share * 16.0**2) for share in (0.25, 0.2491, 0.2489, 0.0)]
+    assert tau_information(reports).tolist() == [0, 0, 1, 1]
+
+
+def test_the_variance_of_rows_is_pooled_from_noisy_ones():
+    """Weights by noise and twice the squared median over the degrees of freedom; then a normal law cut off at zero."""
+    told, noise, n = np.array([2.0, 3.5, 1.2]), np.array([0.5, 2.0, 0.1]), np.array([9, 4, 12])
+    reports = [mean_report(0.0, 0.1, int(k), variance=v, variance_noise=s) for v, s, k in zip(told, noise, n, strict=True)]
+    spread = noise + 2 * 2.0**2 / (n - 1)
+    pooled, error = (told / spread).sum() / (1 / spread).sum(), (1 / spread).sum() ** -0.5
+    law = stats.truncnorm(-pooled / error, np.inf, pooled, error)
+    assert pooled_sigma2([*reports, mean_report(0.0, 0.1)]) == pytest.approx((law.mean(), error), rel=1e-9)
+    with pytest.warns(UserWarning, match="their noise hides sigma2"):
+        low = pooled_sigma2([mean_report(0.0, 0.1, 9, variance=v, variance_noise=4.0) for v in (-1.0, 0.5, -0.2)])
+    error = np.sqrt(4 / 3)
+    assert low == pytest.approx((stats.truncnorm(0.7 / 3 / error, np.inf, -0.7 / 3, error).mean(), error), rel=1e-9)
+    assert pooled_sigma2([mean_report(0.0, 0.1, 9, variance=0.0, variance_noise=0.0)] * 2) == (0.0, 0.0)
+    with pytest.raises(ValueError, match="sigma2 must be given"):
+        pooled_sigma2([mean_report(0.0, 0.1)])
+
+
+def test_an_integrated_prior_is_an_average_over_the_spread():
+    """Flat in tau from 0 to half of the width, and in the centre: by a fine sum over tau."""
+    model = PrivateGaussianMeans("integrated", sigma2=2.5).fit(REPORTS)
+    tau = np.linspace(0, 8, 16_001)
+    precision = 1 / (tau[:, None] ** 2 + TOTAL)
+    whole = precision.sum(axis=1)
+    mu = precision @ X / whole
+    log = 0.5 * (np.log(precision) - precision * (X - mu[:, None]) ** 2).sum(axis=1) - 0.5 * np.log(whole)
+    weight = np.exp(log - log.max())
+    weight[[0, -1]] /= 2
+    weight /= weight.sum()
+    assert model.mu_ == pytest.approx(weight @ mu, abs=2e-3)
+    assert model.tau2_ == pytest.approx(weight @ tau**2, rel=5e-3)
+    assert model.mu_sd_ == pytest.approx(np.sqrt(weight @ (1 / whole + (mu - weight @ mu) ** 2)), rel=5e-3)
+    own = tau[:, None] ** 2 * precision
+    means = own * X + (1 - own) * mu[:, None]
+    mean = weight @ means
+    square = weight @ (own * TOTAL + (1 - own) ** 2 / whole[:, None] + (means - mean) ** 2)
+    np.testing.assert_allclose(model.posterior_mean_, mean, atol=5e-3)
+    np.testing.assert_allclose(model.posterior_sd_, np.sqrt(square), rtol=5e-3)
+    np.testing.assert_allclose(model.weights_, weight @ own, atol=3e-3)
+    low, high = model.prior_interval(0.8)["sd"]
+    cdf = np.cumsum(weight)
+    assert np.interp([low, high], tau, cdf) == pytest.approx([0.1, 0.9], abs=0.01)
+    low, high = model.prior_interval(0.8)["mean"]
+    for end, tail in ((low, 0.1), (high, 0.9)):
+        assert weight @ stats.norm.cdf(end, mu, 1 / np.sqrt(whole)) == pytest.approx(tail, abs=3e-3)
+    draws = model.sample_posterior(RNG(1), 20_000)
+    assert (np.abs(draws.mean(axis=0) - model.posterior_mean_) < 5 * model.posterior_sd_ / np.sqrt(20_000)).all()
+    np.testing.assert_allclose(draws.std(axis=0), model.posterior_sd_, rtol=0.04)
+    assert not model.independent
+    summary = model.prior_summary()
+    assert (summary["mean"], summary["sd"]) == (model.mu_, pytest.approx(np.sqrt(model.tau2_)))
+
+
+@pytest.mark.parametrize("prior", ["reml", "marginal-likelihood", "moments"])
+def test_one_value_of_the_spread_gives_normal_laws(prior):
+    model = PrivateGaussianMeans(prior, sigma2=2.5).fit(REPORTS)
+    own = model.tau2_ / (model.tau2_ + TOTAL)
+    np.testing.assert_allclose(model.posterior_mean_, own * X + (1 - own) * model.mu_, rtol=1e-9)
+    np.testing.assert_allclose(model.posterior_sd_, np.sqrt(own * TOTAL + (1 - own) ** 2 * model.mu_sd_**2), rtol=1e-9)
+    np.testing.assert_allclose(model.weights_, own, rtol=1e-9)
+    law = stats.norm(model.posterior_mean_, model.posterior_sd_)
+    for t in (0.0, 1.7):
+        np.testing.assert_allclose(model.posterior_cdf(t), law.cdf(t), rtol=1e-9)
+    np.testing.assert_allclose(model.posterior_quantile(0.2), law.ppf(0.2), atol=1e-9)
+    exact = stats.norm.logpdf(X, model.mu_, np.sqrt(model.tau2_ + TOTAL)).sum()
+    assert model.log_likelihood_ == pytest.approx(exact, rel=1e-9)
+    assert set(model.prior_interval(0.9)) == {"mean"}
+    low, high = model.prior_interval(0.9)["mean"]
+    assert (low, high) == pytest.approx(stats.norm.interval(0.9, model.mu_, model.mu_sd_), rel=1e-6)
+    truth, (drawn,) = model.draw(RNG(2))
+    assert truth.shape == (5,)
+    many = np.array([[r.estimate for r in model.draw(RNG(k), truth)[1][0]] for k in range(1500)])
+    np.testing.assert_allclose(many.var(axis=0), TOTAL, rtol=0.2)
+    assert (np.abs(many.mean(axis=0) - truth) < 5 * np.sqrt(TOTAL / 1500)).all()
+    assert drawn[0].noise_variance == 0.3
+    for few, enough in ((REPORTS[:2], True), (REPORTS[:1], False)):
+        if enough:
+            PrivateGaussianMeans(prior, sigma2=2.5).fit(few)
+        else:
+            with pytest.raises(ValueError, match="at least 2"):
+                PrivateGaussianMeans(prior, sigma2=2.5).fit(few)
+
+
+# --- regression ------------------------------------------------------------------------------------------------------------
+
+
+def symmetric(generator, m, noise):
+    """Noise matrices with this variance on the diagonal and half of it beside, as clients add them, for x and y."""
+    upper = np.triu(generator.standard_normal((m, 3, 3)) * np.sqrt(noise / 2)[:, None, None], 1)
+    diagonal = np.sqrt(noise)[:, None] * generator.standard_normal((m, 3))
+    return upper + np.swapaxes(upper, 1, 2) + np.einsum("mi,ij->mij", diagonal, np.eye(3))
+
+
+@pytest.mark.parametrize("given", [None, 0.6])
+def test_variances_of_coefficients_are_unbiased_and_scatter_as_stated(given):
+    """20,000 clients whose X'X, X'Y and Y'Y are noisy: both moment equations hold on average, whatever the weights."""
+    generator, m = RNG(3), 20_000
+    mu, tau2, sigma2 = np.array([1.0, -0.5]), 0.4, 0.6
+    n = generator.integers(3, 9, m).astype(float)
+    noise = np.where(n > 5, 4.0, 1.0)
+    sums = np.empty((m, 3, 3))
+    for size in np.unique(n).astype(int):
+        mine = np.flatnonzero(n == size)
+        design = generator.normal(size=(mine.size, size, 2))
+        beta = mu + np.sqrt(tau2) * generator.standard_normal((mine.size, 2))
+        answer = np.einsum("mij,mj->mi", design, beta) + np.sqrt(sigma2) * generator.standard_normal((mine.size, size))
+        rows = np.concatenate([design, answer[..., None]], axis=2)
+        sums[mine] = np.einsum("mij,mik->mjk", rows, rows)
+    noisy = sums + symmetric(generator, m, noise)
+    for weights in (np.ones(m), 1 / n**2):
+        found = variances(noisy, noise, n, mu, weights, given)
+        assert abs(found[0] - tau2) < 4.5 * found[2]
+        assert found[2] < 0.1
+        if given is None:
+            assert abs(found[1] - sigma2) < 4.5 * found[3]
+            assert found[3] < 0.1
+        else:
+            assert found[1] == given
+            assert found[3] == 0
+    exact = np.linalg.solve(sums[:, :2, :2].sum(axis=0), sums[:, :2, 2].sum(axis=0))
+    np.testing.assert_allclose(pooled_coefficients(sums, 0 * noise, np.ones(m)), exact, rtol=1e-10)
+    np.testing.assert_allclose(pooled_coefficients(noisy, noise, 1 / n), mu, atol=0.05)
+    smallest = np.linalg.eigvalsh(sums[:, :2, :2].sum(axis=0)).min()
+    edge = smallest**2 / 9 / 2  # of the sum of noise: three of its deviations times the root of two columns
+    pooled_coefficients(sums, np.full(m, edge / m * 0.999), np.ones(m))
+    with pytest.raises(ValueError, match="smallest eigenvalue"):
+        pooled_coefficients(sums, np.full(m, edge / m * 1.001), np.ones(m))
+
+
+def test_the_stated_error_of_the_spread_is_that_of_repetitions():
+    """400 servers of 60 clients each, without noise: the mean of the stated error is the scatter of the estimates."""
+    generator, m = RNG(4), 60
+    found = []
+    for _ in range(400):
+        design = generator.normal(size=(m, 5, 2))
+        beta = 0.7 * generator.standard_normal((m, 2))
+        answer = np.einsum("mij,mj->mi", design, beta) + generator.standard_normal((m, 5))
+        rows = np.concatenate([design, answer[..., None]], axis=2)
+        sums = np.einsum("mij,mik->mjk", rows, rows)
+        found.append(variances(sums, np.zeros(m), np.full(m, 5.0), np.zeros(2), np.ones(m), None))
+    tau2, sigma2, error, other = np.array(found).T
+    assert abs(tau2.mean() - 0.49) < 5 * tau2.std() / 20
+    assert abs(sigma2.mean() - 1.0) < 5 * sigma2.std() / 20
+    assert np.sqrt((error**2).mean()) == pytest.approx(tau2.std(), rel=0.2)
+    assert np.sqrt((other**2).mean()) == pytest.approx(sigma2.std(), rel=0.2)
+
+
+def test_a_grid_of_a_broadcast_spread_is_its_normal_law():
+    tau2, log = RegressionPrior((0.0,), 0.5, 1.0, 0.2).grid()
+    np.testing.assert_allclose(np.diff(np.sqrt(tau2), 2), 0, atol=1e-12)
+    assert (tau2[0], tau2[-1]) == (0.0, pytest.approx(1.5))
+    np.testing.assert_allclose(log, stats.norm.logpdf(tau2, 0.5, 0.2) - stats.norm.logpdf(0.5, 0.5, 0.2))
+    assert RegressionPrior((0.0,), -0.5, 1.0, 0.2).grid()[0][-1] == pytest.approx(1.0)
+    assert [part.tolist() for part in RegressionPrior((0.0,), 0.5, 1.0).grid()] == [[0.5], [0.0]]
+    for bad in (lambda: RegressionPrior((0.0,), -0.1, 1.0), lambda: RegressionPrior((0.0,), 0.1, -1.0)):
+        with pytest.raises(ValueError, match="must be >= 0"):
+            bad()
+
+
+def test_intervals_are_of_95_percent_unless_they_are_told_otherwise():
+    noisy = Guarantee(1.0, 0.0, "row", "client", "discrete-laplace")
+    counts = [RateReport("", 12, noisy, "ones", 12, v, 1.841) for v in (1.0, 3.0, 9.0, 5.0)]
+    for model, data in (
+        (PrivateGaussianMeans("integrated", sigma2=2.5), REPORTS), (PrivateGaussianMeans(sigma2=2.5), REPORTS),
+        (PrivateRates(), counts),
+    ):  # fmt: skip
+        model.fit(data)
+        assert model.prior_interval() == model.prior_interval(0.95) != model.prior_interval(0.9)
+        np.testing.assert_array_equal(model.interval(), model.interval(0.95))
+
+
+def test_the_spread_of_an_integrated_prior_ends_at_half_of_the_widest_bounds():
+    """Reports that say next to nothing: tau is uniform up to half of the distance of the outermost bounds."""
+    reports = [
+        mean_report(0.0, 1e6, bounds=(-8.0, 2.0)), mean_report(0.1, 1e6, bounds=(-1.0, 12.0)), mean_report(0.2, 1e6)
+    ]  # fmt: skip
+    model = PrivateGaussianMeans("integrated", sigma2=2.5).fit(reports)
+    assert max(model.prior_.tau) == pytest.approx(10.0)
+    assert model.tau2_ == pytest.approx(100 / 3, rel=2e-3)
+    noisy = [mean_report(v, 1e6, mechanism="discrete-laplace") for v in (0.0, 0.1, 0.2)]
+    assert max(PrivateGaussianMeans("integrated", sigma2=2.5).fit(noisy).prior_.tau) == pytest.approx(8.0)
