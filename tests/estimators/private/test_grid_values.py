@@ -365,7 +365,7 @@ def test_the_largest_scales_are_drawn():
 def test_single_draws_of_laplace_noise_have_its_law(scale):
     b = scale if isinstance(scale, int) else scale[0] / scale[1]
     generator, values = RNG(5), np.arange(-4, 5)
-    draws = np.array([exact_noise.discrete_laplace(scale, generator) for _ in range(5000)])
+    draws = np.array([exact_noise.discrete_laplace(scale, generator) for _ in range(2500)])
     assert frequencies(draws, laplace_chances(b, values), values)
     assert exact_noise.discrete_laplace_variance(b) == pytest.approx(
         2 * sum(k**2 * laplace_chances(b, [k])[0] for k in range(400)), rel=1e-9

@@ -64,8 +64,8 @@ def test_normal_noise_adds_its_variance_to_that_of_the_error():
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.7])
-@pytest.mark.parametrize("sd", [0.02, 0.4, 2.5, 60.0])
-@pytest.mark.parametrize("away", [0.0, 0.35, -1.9, 8.0])
+@pytest.mark.parametrize("sd", [0.02, 0.4, 60.0])
+@pytest.mark.parametrize("away", [0.35, -1.9, 8.0])
 def test_laplace_noise_with_a_normal_error_is_their_convolution(scale, sd, away):
     law = LaplaceNoise(np.array([2 * scale**2]), np.array([0.0]), ONE)
     found = law.log_density(np.array([0]), np.array([[away]]), np.array([[sd**2]]))[0, 0]
