@@ -391,3 +391,18 @@ def test_intervals_are_of_95_percent_unless_they_are_told_otherwise():
     for model in (BetaBinomial().fit(X, N), GammaPoisson().fit(X[1:], E[1:]), BetaBinomialRegression().fit(X, N)):
         assert model.prior_interval() == model.prior_interval(0.95) != model.prior_interval(0.9)
         np.testing.assert_array_equal(model.interval(), model.interval(0.95))
+
+
+def test_regressions_without_spread_put_clients_at_what_their_covariates_predict():
+    x, n = np.array([3, 5, 4, 6]), np.array([10, 10, 10, 10])
+    for model in (BetaBinomialRegression().fit(x, n), GammaPoissonRegression().fit(x, n)):
+        assert model.concentration_ == np.inf
+        assert model.prior_mean_ == pytest.approx([0.45] * 4)
+        at = model.prior_mean_[0]
+        assert model.posterior_cdf(at).tolist() == [1.0] * 4
+        assert model.posterior_cdf(at, strict=True).tolist() == [0.0] * 4
+        assert model.posterior_cdf(at * (1 + 1e-9), strict=True).tolist() == [1.0] * 4
+        assert model.posterior_cdf(at * (1 - 1e-9)).tolist() == [0.0] * 4
+        np.testing.assert_array_equal(model.posterior_quantile(0.3), model.prior_mean_)
+        assert model.posterior_sd_.tolist() == [0.0] * 4
+        np.testing.assert_array_equal(model.sample_posterior(RNG(1), 2), [model.prior_mean_] * 2)
