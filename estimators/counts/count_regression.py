@@ -163,8 +163,9 @@ class CountRegression(ClientModel):
             self.posterior_mean_, self.posterior_sd_ = self.prior_mean_.copy(), np.zeros(self.prior_mean_.size)
             self.weights_ = self.own_weights(self.concentration_)
         else:
-            self.laws_ = np.ones(1), *(x[None] for x in self.shapes(self.prior_mean_, self.concentration_))
-            self.posterior_mean_, variance = self.moments(*(x[0] for x in self.laws_[1:]))
+            first, second = self.shapes(self.prior_mean_, self.concentration_)
+            self.laws_ = np.ones(1), first[None], second[None]
+            self.posterior_mean_, variance = self.moments(first, second)
             self.posterior_sd_ = np.sqrt(variance)
             self.weights_ = self.own_weights(self.concentration_)
 
@@ -455,7 +456,8 @@ class GammaPoissonRegression(CountRegression):
 
     Parameters
     ----------
-    prior : as for `BetaBinomialRegression`; the law of the shape is that of ``GammaPoisson``.
+    prior : "bayes" or "marginal-likelihood", as for `BetaBinomialRegression`; the law of the shape is that of
+        ``GammaPoisson``.
 
     Attributes
     ----------
