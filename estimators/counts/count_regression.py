@@ -8,16 +8,18 @@ The same priors without covariates, averaged over what is unknown about them, ar
 from __future__ import annotations
 
 import warnings
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from estimators.counts import beta_binomial, gamma_poisson
+from estimators.counts import averaged_regression, beta_binomial, gamma_poisson
 from estimators.model import ClientModel
 from estimators.normal_means.meta_regression import Design, left_out, read_covariates
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
+from estimators.numerics.inversion import quantiles
 from estimators.numerics.limits import ratio
-from estimators.numerics.validation import finite, fraction, nonnegative, paired, probability, single
+from estimators.numerics.spread_law import log_density
+from estimators.numerics.validation import choice, finite, fraction, nonnegative, paired, probability, single
 
 __all__ = ["BetaBinomialRegression", "GammaPoissonRegression"]
 
@@ -38,14 +40,17 @@ class CountRegression(ClientModel):
     prior_mean_: Floats
     weights_: Floats
     link: str
+    stated_concentration_: float
+    laws_: tuple[Floats, Floats, Floats] | None
 
-    def __init__(self) -> None:
-        """There is nothing to choose: the prior is the likeliest."""
+    def __init__(self, prior: Literal["bayes", "marginal-likelihood"] = "bayes") -> None:
+        self.prior = prior
 
     def search(self, covariates: ArrayLike | None, heard: Bools, guess: float) -> None:
         """Set the likeliest coefficients and concentration."""
         from scipy.optimize import minimize
 
+        choice("prior", self.prior, ("bayes", "marginal-likelihood"))
         m = heard.size
         self.covariates_ = None if covariates is None else read_covariates(covariates, m)
         Z = np.zeros((m, 0)) if self.covariates_ is None else self.covariates_
@@ -120,41 +125,142 @@ class CountRegression(ClientModel):
         """Return the variance of each client's prior."""
         raise NotImplementedError
 
-    def set_posterior(self, weights: Floats) -> None:
-        """Set posterior means, sds and own weights."""
-        self.weights_ = weights
-        if np.isinf(self.concentration_):
+    def shapes(self, mean: Floats, phi: float | Floats) -> tuple[Floats, Floats]:
+        """Return both parameters of clients' conjugate posteriors, of a prior's means and concentration."""
+        raise NotImplementedError
+
+    def moments(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
+        """Return mean and variance of the conjugate law of these parameters."""
+        raise NotImplementedError
+
+    def alike(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Return the parameters of the conjugate law of this mean and variance."""
+        raise NotImplementedError
+
+    def own_weights(self, phi: float | Floats) -> Floats:
+        """Return the weights of own estimates in posterior means, of a concentration."""
+        raise NotImplementedError
+
+    def log_location(self, eta: Floats) -> tuple[Floats, Floats]:
+        """Return the log density of a client's linear predictor before counts are seen, and its slope."""
+        return np.zeros(eta.shape), np.zeros(eta.shape)
+
+    def set_posterior(self, size: float, heard: Bools) -> None:
+        """Set posterior means, sds and own weights, averaged over priors unless the likeliest is taken for true.
+
+        `size` : what rho = 1 / concentration is times, to be the variance between clients over that of own estimates.
+        """
+        self.laws_ = self._nodes = None
+        self.stated_concentration_ = self.concentration_
+        if self.prior == "bayes":
+            self.average(size, heard)
+        elif np.isinf(self.concentration_):
+            warnings.warn(
+                "clients of equal covariates differ by no more than noise, and prior='marginal-likelihood' takes that for "
+                "true: their intervals have no width; prior='bayes' counts what they leave open",
+                stacklevel=3,
+            )
             self.posterior_mean_, self.posterior_sd_ = self.prior_mean_.copy(), np.zeros(self.prior_mean_.size)
+            self.weights_ = self.own_weights(self.concentration_)
         else:
-            law = self.law()
-            self.posterior_mean_, self.posterior_sd_ = law.mean(), law.std()
+            first, second = self.shapes(self.prior_mean_, self.concentration_)
+            self.laws_ = np.ones(1), first[None], second[None]
+            self.posterior_mean_, variance = self.moments(first, second)
+            self.posterior_sd_ = np.sqrt(variance)
+            self.weights_ = self.own_weights(self.concentration_)
+
+    def average(self, size: float, heard: Bools) -> None:
+        """Set `laws_`, weights (k,) and parameters (k, m) of the conjugate laws whose average each client's posterior is."""
+        basis = self._design.basis * self._basis_scale
+        own = heard / heard.sum()
+
+        def at(eta, log_rho):
+            value, slope, _ = self.value(eta, -log_rho)
+            before, by_eta = self.log_location(eta)
+            return np.where(heard, value, 0.0) + own * before, np.where(heard, slope, 0.0) + own * by_eta
+
+        def shapes(eta, log_rho):
+            return self.shapes(self.inverse(eta), np.exp(-log_rho))
+
+        # The law of sqrt(rho) is that of `BetaBinomial` and `GammaPoisson`; rho of its density makes it one of log rho.
+        self._nodes = nodes = averaged_regression.average(
+            at, lambda log_rho: log_rho + float(log_density(size * np.exp(log_rho))), basis, self._coefficients, size
+        )
+        self.laws_ = averaged_regression.spread_over(nodes, basis, size, shapes, self.moments, self.alike)
+        mean, variance = self.moments(*self.laws_[1:])
+        self.posterior_mean_ = self.laws_[0] @ mean
+        self.posterior_sd_ = np.sqrt(self.laws_[0] @ (variance + (mean - self.posterior_mean_) ** 2))
+        self.weights_ = np.einsum("k,km->m", nodes.weights, [self.own_weights(phi) for phi in np.exp(-nodes.log_rho)])
+        share = float(nodes.weights @ (size / (size + np.exp(-nodes.log_rho))))
+        self.stated_concentration_ = size * (1 / share - 1)
+
+    def law_cdf(self, first: Floats, second: Floats, t: Floats | float) -> Floats:
+        """Return the distribution function of the conjugate law."""
+        raise NotImplementedError
+
+    def law_density(self, first: Floats, second: Floats, t: Floats) -> Floats:
+        """Return the density of the conjugate law."""
+        raise NotImplementedError
+
+    def law_quantile(self, first: Floats, second: Floats, q: float) -> Floats:
+        """Return the quantile of the conjugate law."""
+        raise NotImplementedError
+
+    def law_draws(self, first: Floats, second: Floats, generator: np.random.Generator) -> Floats:
+        """Return draws from the conjugate law."""
+        raise NotImplementedError
 
     def posterior_cdf(self, t: float, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
         self.require_fit()
         t = finite("t", t)  # pyright: ignore[reportAssignmentType]
-        if np.isinf(self.concentration_):
+        if self.laws_ is None:
             return np.where(self.prior_mean_ < t if strict else self.prior_mean_ <= t, 1.0, 0.0)
-        return self.law().cdf(t)
+        weights, first, second = self.laws_
+        return weights @ self.law_cdf(first, second, t)
 
     def posterior_quantile(self, q: float) -> Floats:
-        """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client; q in (0, 1)."""
+        """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client; q in [0, 1]."""
         self.require_fit()
         q = single(probability, "q", q)
-        return self.prior_mean_.copy() if np.isinf(self.concentration_) else self.law().ppf(q)
+        if self.laws_ is None:
+            return self.prior_mean_.copy()
+        weights, first, second = self.laws_
+        each = self.law_quantile(first, second, q)
+        if weights.size == 1 or q in (0.0, 1.0):
+            return each[0]
+        return quantiles(
+            lambda t, rows: weights @ self.law_cdf(first[:, rows], second[:, rows], t),
+            lambda t, rows: weights @ self.law_density(first[:, rows], second[:, rows], t),
+            q, each.min(axis=0), each.max(axis=0), weights @ each,
+        )  # fmt: skip
+
+    @property
+    def independent(self) -> bool:
+        """Whether the prior is taken for true."""
+        self.require_fit()
+        return self._nodes is None
 
     def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
-        """Return draws (size, m) of all true values given the data."""
+        """Return joint draws (size, m) of all true values given the data, of one prior each."""
         self.require_fit()
         shape = size, self.prior_mean_.size
-        if np.isinf(self.concentration_):
+        if self.laws_ is None:
             return np.broadcast_to(self.prior_mean_, shape).copy()
-        return self.law().rvs(size=shape, random_state=generator)
+        if self._nodes is None:
+            _, first, second = self.laws_
+            return self.law_draws(np.broadcast_to(first[0], shape), np.broadcast_to(second[0], shape), generator)
+        basis = self._design.basis * self._basis_scale
+        log_rho, weights, means, roots = self._nodes
+        which = np.sort(generator.choice(weights.size, size, p=weights))
+        b = means[which] + np.einsum("spq,sq->sp", roots[which], generator.standard_normal((size, basis.shape[1])))
+        mean = self.inverse(np.einsum("mp,sp->sm", basis, b))
+        return self.law_draws(*self.shapes(mean, np.exp(-log_rho[which])[:, None]), generator)
 
     def atoms(self) -> Floats:
-        """Return the prior's means if clients of equal covariates do not differ."""
+        """Return the prior's means if it is taken for true that clients of equal covariates do not differ."""
         self.require_fit()
-        return np.unique(self.prior_mean_) if np.isinf(self.concentration_) else np.zeros(0)
+        return np.unique(self.prior_mean_) if self.laws_ is None else np.zeros(0)
 
     def predict(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, covariates: ArrayLike | None = None
@@ -169,15 +275,18 @@ class CountRegression(ClientModel):
         return self.inverse(self._design.rows(Z)[0] @ self._coefficients * self._basis_scale)
 
     def prior_summary(self) -> dict[str, Any]:
-        """Return the fitted prior as plain Python values; "sd" is that of clients of equal covariates, on average."""
+        """Return the fitted prior as plain Python values; "sd" is that of clients of equal covariates, on average.
+
+        For "bayes" concentration and sd are those of the prior that borrows as much as the average does.
+        """
         self.require_fit()
         return {
             "family": self.family,
             "link": self.link,
-            "found_by": "marginal-likelihood",
+            "found_by": self.prior,
             "mean": float(self.prior_mean_.mean()),
             "sd": float(np.sqrt(self.prior_variance().mean())),
-            "concentration": self.concentration_,
+            "concentration": self.stated_concentration_,
             "intercept": self.mu_,
             "intercept_standard_error": self.mu_sd_,
             "slopes": self.beta_.tolist(),
@@ -204,19 +313,27 @@ class BetaBinomialRegression(CountRegression):
     """Counts out of trials with covariates: each client's probability is Beta around what its covariates predict.
 
     Model: x_i ~ Binomial(n_i, p_i), p_i ~ Beta(m_i phi, (1 - m_i) phi), logit m_i = mu + z_i beta.  The marginal likelihood
-    is exact and its maximum is taken for true: with few clients intervals are too short (``BetaBinomial`` averages, without
-    covariates).  glmmTMB's ``betabinomial`` has the same likelihood.
+    is exact, as glmmTMB's ``betabinomial``.
+
+    Parameters
+    ----------
+    prior : "bayes" averages posteriors over what all clients leave open about phi and the coefficients: the law of phi is
+        that of ``BetaBinomial``, coefficients are normal about their mode for each phi (``averaged_regression``).  The
+        likeliest prior is stated below, which posteriors do not use;
+        "marginal-likelihood" takes the likeliest prior for true: with few clients intervals are too short, and of no width
+        where clients of equal covariates happen to differ by no more than noise.
 
     Attributes
     ----------
     mu_, mu_sd_, beta_, beta_sd_ : intercept and slopes of the log-odds, with standard errors.
     concentration_ : phi, inf where clients of equal covariates do not differ beyond binomial noise.
-    prior_mean_ : array (m,) of m_i.  posterior_mean_, posterior_sd_, weights_ = n_i / (n_i + phi), log_likelihood_,
-        converged_, n_iter_ : as in ``BetaBinomial``.
+    stated_concentration_ : phi of the prior that borrows as much as posteriors do.
+    prior_mean_ : array (m,) of m_i.  posterior_mean_, posterior_sd_, weights_ = n_i / (n_i + phi), averaged;
+        log_likelihood_, converged_, n_iter_ : as in ``BetaBinomial``.
 
     >>> model = BetaBinomialRegression().fit([0, 2, 5, 9, 9], 10, covariates=[0.0, 1.0, 2.0, 3.0, 4.0])
     >>> model.beta_.round(2).tolist(), model.posterior_mean_.round(2).tolist()
-    ([1.59], [0.04, 0.17, 0.5, 0.83, 0.96])
+    ([1.59], [0.05, 0.21, 0.49, 0.83, 0.9])
     """
 
     family, link = "beta", "logit"
@@ -240,7 +357,7 @@ class BetaBinomialRegression(CountRegression):
                 f"x holds {what} only, so that no intercept is most likely; use BetaBinomial without covariates"
             )
         self.search(covariates, heard, float(np.log(total / (1 - total))))
-        self.set_posterior(self._n / (self._n + self.concentration_))
+        self.set_posterior(float(self._n[heard].mean()), heard)
         return self
 
     def value(self, eta: Floats, log_phi: float) -> tuple[Floats, Floats, Floats]:
@@ -264,14 +381,55 @@ class BetaBinomialRegression(CountRegression):
 
     def prior_variance(self) -> Floats:
         """Return the variance of each client's prior."""
-        return self.prior_mean_ * (1 - self.prior_mean_) / (1 + self.concentration_)
+        return self.prior_mean_ * (1 - self.prior_mean_) / (1 + self.stated_concentration_)
 
-    def law(self) -> Any:
-        """Return the posteriors, a frozen distribution of SciPy."""
-        from scipy.stats import beta
+    def log_location(self, eta: Floats) -> tuple[Floats, Floats]:
+        """Return the log density of log-odds of a uniform mean, and its slope."""
+        from scipy.special import expit
 
-        a, b = self.prior_mean_ * self.concentration_, (1 - self.prior_mean_) * self.concentration_
-        return beta(a + self._x, b + self._n - self._x)
+        return -np.logaddexp(0, eta) - np.logaddexp(0, -eta), 1 - 2 * expit(eta)
+
+    def shapes(self, mean: Floats, phi: float | Floats) -> tuple[Floats, Floats]:
+        """Return alpha and beta of clients' posteriors."""
+        mean = np.clip(mean, 1e-300, 1 - 1e-16)
+        return mean * phi + self._x, (1 - mean) * phi + (self._n - self._x)
+
+    def moments(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
+        """Return mean and variance of Beta(first, second)."""
+        mean, rest = first / (first + second), second / (first + second)
+        return mean, mean * rest / (first + second + 1)
+
+    def alike(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Return alpha and beta of the Beta law of this mean and variance."""
+        total = np.maximum(mean * (1 - mean) / variance - 1, 1e-300)
+        return mean * total, (1 - mean) * total
+
+    def own_weights(self, phi: float | Floats) -> Floats:
+        """Return n / (n + phi)."""
+        return self._n / (self._n + phi)
+
+    def law_cdf(self, first: Floats, second: Floats, t: Floats | float) -> Floats:
+        """Return the distribution function of Beta(first, second)."""
+        from scipy.special import betainc
+
+        return betainc(first, second, np.clip(t, 0.0, 1.0))
+
+    def law_density(self, first: Floats, second: Floats, t: Floats) -> Floats:
+        """Return the density of Beta(first, second)."""
+        from scipy.special import betaln, xlog1py, xlogy
+
+        with np.errstate(over="ignore", invalid="ignore"):  # at the ends, where a density may be infinite
+            return np.exp(xlogy(first - 1, t) + xlog1py(second - 1, -t) - betaln(first, second))
+
+    def law_quantile(self, first: Floats, second: Floats, q: float) -> Floats:
+        """Return the quantile of Beta(first, second)."""
+        from scipy.special import betaincinv
+
+        return betaincinv(first, second, q)
+
+    def law_draws(self, first: Floats, second: Floats, generator: np.random.Generator) -> Floats:
+        """Return draws from Beta(first, second)."""
+        return generator.beta(first, second)
 
     def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
         """Return the clients' own shares, NaN for those without trials."""
@@ -282,7 +440,7 @@ class BetaBinomialRegression(CountRegression):
     def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Any, ...]]:
         """Return (truth, (x, n[, covariates])) from the fitted prior."""
         self.require_fit()
-        mean, phi = self.prior_mean_, self.concentration_
+        mean, phi = self.prior_mean_, self.stated_concentration_
         if truth is None:
             truth = generator.beta(mean * phi, (1 - mean) * phi) if np.isfinite(phi) else mean
         truth = probability("truth", self.read_truth(truth, mean.shape))
@@ -294,8 +452,12 @@ class GammaPoissonRegression(CountRegression):
     """Numbers of events with covariates: each client's rate is Gamma around what its covariates predict.
 
     Model: x_i ~ Poisson(e_i theta_i), theta_i ~ Gamma(shape, mean m_i), log m_i = mu + z_i beta, so that x_i is negative
-    binomial (glmmTMB's ``nbinom2``, MASS' ``glm.nb``).  The marginal likelihood is exact and its maximum is taken for true:
-    with few clients intervals are too short (``GammaPoisson`` averages, without covariates).
+    binomial (glmmTMB's ``nbinom2``, MASS' ``glm.nb``).  The marginal likelihood is exact.
+
+    Parameters
+    ----------
+    prior : "bayes" or "marginal-likelihood", as for `BetaBinomialRegression`; the law of the shape is that of
+        ``GammaPoisson``.
 
     Attributes
     ----------
@@ -304,7 +466,7 @@ class GammaPoissonRegression(CountRegression):
 
     >>> model = GammaPoissonRegression().fit([0, 2, 5, 9, 30], 1.0, covariates=[0.0, 1.0, 2.0, 3.0, 4.0])
     >>> model.beta_.round(2).tolist(), model.posterior_mean_.round(1).tolist()
-    ([1.01], [0.5, 1.4, 3.9, 10.7, 29.4])
+    ([1.01], [0.5, 1.7, 4.4, 9.7, 29.7])
     """
 
     family, link = "gamma", "log"
@@ -324,8 +486,7 @@ class GammaPoissonRegression(CountRegression):
         if x.sum() == 0:
             raise ValueError("x holds zeros only, so that no intercept is most likely; use GammaPoisson without covariates")
         self.search(covariates, heard, float(np.log(x.sum() / self._e.sum())))
-        expected = self._e * self.prior_mean_
-        self.set_posterior(expected / (expected + self.concentration_))
+        self.set_posterior(float(self._x[heard].mean()), heard)
         return self
 
     def value(self, eta: Floats, log_phi: float) -> tuple[Floats, Floats, Floats]:
@@ -344,14 +505,48 @@ class GammaPoissonRegression(CountRegression):
 
     def prior_variance(self) -> Floats:
         """Return the variance of each client's prior."""
-        return self.prior_mean_**2 / self.concentration_
+        return self.prior_mean_**2 / self.stated_concentration_
 
-    def law(self) -> Any:
-        """Return the posteriors, a frozen distribution of SciPy."""
-        from scipy.stats import gamma
+    def shapes(self, mean: Floats, phi: float | Floats) -> tuple[Floats, Floats]:
+        """Return shape and rate of clients' posteriors."""
+        rate = phi / np.maximum(mean, 1e-300) + self._e
+        return np.broadcast_to(phi + self._x, rate.shape), rate
 
-        k = self.concentration_
-        return gamma(k + self._x, scale=1 / (k / self.prior_mean_ + self._e))
+    def moments(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
+        """Return mean and variance of Gamma(shape first, rate second)."""
+        return first / second, first / second**2
+
+    def alike(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
+        """Return shape and rate of the Gamma law of this mean and variance."""
+        return mean**2 / variance, mean / variance
+
+    def own_weights(self, phi: float | Floats) -> Floats:
+        """Return e m / (e m + phi)."""
+        expected = self._e * self.prior_mean_
+        return expected / (expected + phi)
+
+    def law_cdf(self, first: Floats, second: Floats, t: Floats | float) -> Floats:
+        """Return the distribution function of Gamma(shape first, rate second)."""
+        from scipy.special import gammainc
+
+        return gammainc(first, second * np.maximum(t, 0.0))
+
+    def law_density(self, first: Floats, second: Floats, t: Floats) -> Floats:
+        """Return the density of Gamma(shape first, rate second)."""
+        from scipy.special import gammaln, xlogy
+
+        with np.errstate(over="ignore"):  # at 0, where a density may be infinite
+            return second * np.exp(xlogy(first - 1, second * t) - second * t - gammaln(first))
+
+    def law_quantile(self, first: Floats, second: Floats, q: float) -> Floats:
+        """Return the quantile of Gamma(shape first, rate second)."""
+        from scipy.special import gammaincinv
+
+        return gammaincinv(first, q) / second
+
+    def law_draws(self, first: Floats, second: Floats, generator: np.random.Generator) -> Floats:
+        """Return draws from Gamma(shape first, rate second)."""
+        return generator.gamma(first) / second
 
     def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
         """Return the clients' own rates, NaN for those without exposure."""
@@ -362,7 +557,7 @@ class GammaPoissonRegression(CountRegression):
     def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Any, ...]]:
         """Return (truth, (x, exposure[, covariates])) from the fitted prior."""
         self.require_fit()
-        mean, k = self.prior_mean_, self.concentration_
+        mean, k = self.prior_mean_, self.stated_concentration_
         if truth is None:
             truth = mean * generator.gamma(k, 1 / k, mean.size) if np.isfinite(k) else mean
         truth = nonnegative("truth", self.read_truth(truth, mean.shape))

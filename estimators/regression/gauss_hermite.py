@@ -166,7 +166,8 @@ def modes(base: Floats, B: Floats, Y: Floats, real: Bools, start: Floats) -> tup
     odds, value = height(u)
     ahead, curvature = value, np.broadcast_to(np.eye(k), (len(u), k, k))
     for _ in range(100):
-        p = real / (1 + np.exp(-odds))
+        small = np.exp(-np.abs(odds))
+        p = real * np.where(odds >= 0, 1.0, small) / (1 + small)
         slope = np.einsum("bnk,bn->bk", B, real * Y - p) - u
         curvature = np.eye(k) + np.einsum("bnk,bn,bnl->bkl", B, p * (1 - p), B)
         step = np.linalg.solve(curvature, slope[..., None])[..., 0]

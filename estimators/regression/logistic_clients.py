@@ -131,6 +131,11 @@ class LogisticClients(CoefficientModel):
             raise ValueError("Xs must hold at least two clients with rows; one says nothing about how clients vary")
         if mu is None and len(np.unique(rows.Y)) < 2:
             raise ValueError("Ys holds one label only, so that no mu is most likely; give mu")
+        if root is None and rows.counts.max() < 2:
+            raise ValueError(
+                "Xs gives every client one row at most, and single labels do not show how much coefficients vary between "
+                "clients; give covariance, or clients more rows"
+            )
         pooled = Tallies.of(rows).pooled()
         coordinates = Coordinates.of(pooled, len(rows.Y))
         surface = self.surface(rows, coordinates, mu, tol, int(varying.sum()), nested)

@@ -277,3 +277,14 @@ def test_slopes_of_the_bound_are_those_of_its_value(mu):
         slope = (surface.at(root + step).loss - surface.at(root - step).loss) / (2 * h)
         assert state.by_root[i, j] == pytest.approx(slope, abs=1e-5)
     np.testing.assert_allclose(-2 * state.by_covariance @ root, state.by_root, atol=1e-6)
+
+
+@pytest.mark.parametrize("prior", ["penalised", "marginal-likelihood"])
+def test_single_labels_do_not_show_how_coefficients_vary(prior):
+    """One row per client: the search left for infinity, in minutes, to NaN; a given covariance needs none."""
+    rng = np.random.default_rng(0)
+    Xs = [np.array([[1.0, x]]) for x in rng.normal(size=20)]
+    Ys = [np.array([y]) for y in (rng.random(20) < 0.5).astype(int)]
+    with pytest.raises(ValueError, match=r"one row at most.*give covariance"):
+        LogisticClients(prior).fit(Xs, Ys)
+    assert np.isfinite(LogisticClients(prior, covariance=1.0).fit(Xs, Ys).posterior_mean_).all()

@@ -1,0 +1,133 @@
+"""Posteriors of counts with covariates, averaged over what all clients leave open about the prior.
+
+Belongs here: the quadrature over the overdispersion rho with the coefficients about their best values for each rho, and the
+clients' laws that follow.  Does not belong here: likelihoods and links, which are in ``count_regression``; the same without
+covariates, exactly, in ``conjugate``.
+
+Given rho, coefficients are taken as normal about the mode of their density with the curvature there (Laplace), so that each
+client's linear predictor is, and Gauss-Hermite nodes stand for it.  Where priors are wide, own data smooth the sum over
+them; where priors are narrow, one law of the conjugate family with the mean and the variance of that sum stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from estimators.numerics.arrays import Floats
+
+__all__ = ["Nodes", "average", "spread_over"]
+
+COARSE, FINE = 15, 19  # values of log rho, for the range that counts and for the average
+COUNTS = 14.0  # natural logarithms below the top beyond which a rho does not count
+SLIGHT, WIDEST = 1e-4, 1e4  # rho of a spread that is lost in own noise, over 1 / size, and the largest rho
+POINTS = 7  # Gauss-Hermite nodes of a linear predictor
+WIDE, UNSURE = 0.25, 0.1  # size times rho, and sd of a linear predictor, above which its nodes are summed as they are
+STEP = 1e-4  # of differences of slopes
+
+
+class Nodes(NamedTuple):
+    """Values of log rho (k,) with weights (k,), and for each the coefficients' mean (k, p) and a root (k, p, p) of their
+    covariance."""
+
+    log_rho: Floats
+    weights: Floats
+    means: Floats
+    roots: Floats
+
+
+def best(slopes: Callable[[Floats], tuple[Floats, Floats]], basis: Floats, start: Floats) -> tuple[Floats, float, Floats]:
+    """Return the coefficients of largest density, its logarithm, and minus its curvature, positive definite.
+
+    `slopes` returns each client's term of the log density and its slope at linear predictors (m,).
+    """
+    b = start
+    terms, slope = slopes(basis @ b)
+    value = float(terms.sum())
+    while True:
+        eta = basis @ b
+        bend = (slopes(eta - STEP)[1] - slopes(eta + STEP)[1]) / (2 * STEP)
+        bend = np.maximum(bend, 1e-3 * np.abs(bend) + 1e-12)  # a client's own term need not be concave
+        curvature = np.einsum("mp,m,mq->pq", basis, bend, basis)
+        move = np.linalg.solve(curvature, np.einsum("mp,m->p", basis, slope))
+        gain = float(np.einsum("mp,m,p->", basis, slope, move))
+        if gain < 1e-10:
+            return b, value, curvature
+        share = 1.0
+        while share > 1e-4:
+            terms, ahead = slopes(basis @ (b + share * move))
+            if float(terms.sum()) > value:
+                break
+            share /= 2
+        else:
+            return b, value, curvature
+        b, value, slope = b + share * move, float(terms.sum()), ahead
+
+
+def average(
+    at: Callable[[Floats, float], tuple[Floats, Floats]],
+    log_hyperprior: Callable[[float], float],
+    basis: Floats,
+    start: Floats,
+    size: float,
+) -> Nodes:
+    """Return the `Nodes` that stand for the posterior law of overdispersion and coefficients.
+
+    `at` returns clients' terms of the log density and slopes, at linear predictors and a log rho; `log_hyperprior` is that
+    of log rho; `size` is the overdispersion's unit: 1 / size is where prior and own noise are alike.
+    """
+
+    def weigh(log_rhos):
+        b, found = start, []
+        for log_rho in log_rhos[::-1]:  # from the widest prior, whose density has no sharp ridges
+            b, value, curvature = best(lambda eta, s=log_rho: at(eta, s), basis, b)
+            root = np.linalg.inv(np.linalg.cholesky(curvature)).T
+            found.append((value + log_hyperprior(log_rho) + np.linalg.slogdet(root)[1], b, root))
+        logs, means, roots = (np.array(part[::-1]) for part in zip(*found, strict=True))
+        return logs, means, roots
+
+    low, high = np.log(SLIGHT / size), np.log(WIDEST)
+    while True:
+        log_rhos = np.linspace(low, high, COARSE)
+        logs, *_ = weigh(log_rhos)
+        near = np.flatnonzero(logs > logs.max() - COUNTS)
+        lower, upper = log_rhos[max(near[0] - 1, 0)], log_rhos[min(near[-1] + 1, COARSE - 1)]
+        if upper - lower > 0.6 * (high - low):
+            break
+        low, high = lower, upper
+    log_rhos = np.linspace(lower, upper, FINE)
+    logs, means, roots = weigh(log_rhos)
+    weights = np.exp(logs - logs.max())
+    return Nodes(log_rhos, weights / weights.sum(), means, roots)
+
+
+def spread_over(
+    nodes: Nodes,
+    basis: Floats,
+    size: float,
+    shapes: Callable[[Floats, float], tuple[Floats, Floats]],
+    moments: Callable[[Floats, Floats], tuple[Floats, Floats]],
+    alike: Callable[[Floats, Floats], tuple[Floats, Floats]],
+) -> tuple[Floats, Floats, Floats]:
+    """Return weights (k,) and both parameters (k, m) of the conjugate laws whose average each client's posterior is.
+
+    `shapes` returns clients' parameters at linear predictors (points, m) and a log rho, `moments` the mean and the variance
+    of laws, `alike` the law that has them.
+    """
+    x, w = np.polynomial.hermite_e.hermegauss(POINTS)
+    w = w / w.sum()
+    parts = []
+    for log_rho, weight, b, root in zip(*nodes, strict=True):
+        sd = np.sqrt(np.sum((basis @ root) ** 2, axis=1))
+        laws = shapes(basis @ b + x[:, None] * sd, log_rho)
+        if size * np.exp(log_rho) > WIDE and sd.max() > UNSURE:
+            parts.append((weight * w, *laws))
+            continue
+        means, variances = moments(*laws)
+        mean = w @ means
+        first, second = alike(mean, w @ (variances + (means - mean) ** 2))
+        parts.append((np.array([weight]), first[None], second[None]))
+    weights, first, second = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return weights, first, second
