@@ -333,7 +333,10 @@ def clipping_bound(*, bound: ArrayLike, sigma2: ArrayLike, n: ArrayLike, beta: A
     """
     beta = positive("beta", probability("beta", beta))
     deviation = np.sqrt(nonnegative("sigma2", sigma2))
-    return (nonnegative("bound", bound) + deviation * np.sqrt(2 * (np.log(count("n", n)) - np.log(beta))))[()]
+    n = count("n", n)
+    with quiet():  # n / beta may exceed the numbers
+        odds = np.where(n / beta < np.inf, np.log(n / beta), np.log(n) - np.log(beta))
+    return (nonnegative("bound", bound) + deviation * np.sqrt(2 * odds))[()]
 
 
 @paired
