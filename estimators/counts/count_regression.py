@@ -117,10 +117,6 @@ class CountRegression(ClientModel):
         """Return the prior's mean from its linear predictor."""
         raise NotImplementedError
 
-    def law(self) -> Any:
-        """Return the posteriors, a frozen distribution of SciPy."""
-        raise NotImplementedError
-
     def prior_variance(self) -> Floats:
         """Return the variance of each client's prior."""
         raise NotImplementedError

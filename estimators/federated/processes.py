@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 
 from estimators.federated.backend import Diverged
 from estimators.federated.experiments.building import Built
+from estimators.federated.kinds import typed
 from estimators.federated.runtime import Arrays, Node, Order, Server, parts_of
 from estimators.federated.training import Progress, plain
 from estimators.numerics.validation import index
@@ -30,8 +32,14 @@ __all__ = ["training_in_processes"]
 _here: list[Node] = []  # of a process that holds clients
 
 
+@typed
 def training_in_processes(
-    build: Callable[[], Built], *, processes: int, every: int | None = None, state: Arrays | None = None, finished: int = 0
+    build: Callable[[], Built],
+    *,
+    processes: int,
+    every: int | None = None,
+    state: dict[str, Any] | None = None,
+    finished: int = 0,
 ) -> Iterator[Progress]:
     """Do one round after the other, and yield after each, as ``training.training`` does, with its bits.
 

@@ -93,11 +93,19 @@ def test_a_killed_process_is_said_and_finished_rounds_stand(tmp_path):
         ({"processes": 10**6}, "processes must be"),
         ({"processes": 2, "every": 0}, "every must be"),
         ({"processes": 2, "finished": 1}, "state and finished belong together"),
+        ({"processes": "two"}, "processes must be"),
+        ({"processes": 2, "state": 3, "finished": 1}, "state must be"),
     ],
 )
 def test_arguments_outside_their_domain_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         next(training_in_processes(partial(build, run_of("mrmtl-figure3a", "MRMTL")), **options))
+
+
+@pytest.mark.parametrize("wrong", [None, 3, "build"])
+def test_what_builds_is_a_function(wrong):
+    with pytest.raises(ValueError, match="build must be"):
+        next(training_in_processes(wrong, processes=2))
 
 
 def test_several_runs_at_once_or_several_processes(tmp_path):

@@ -18,7 +18,8 @@ import estimators.federated
 from estimators.federated.backend import Diverged
 from estimators.federated.kinds import typed
 
-APART = ("kernels", "jax", "reference_backend", "kinds")  # compiled loops, and twins that the tests call
+# Compiled loops, twins that the tests call, and what sends functions to other processes, where those replaced here are none.
+APART = ("kernels", "jax", "reference_backend", "kinds", "processes")
 
 
 class Wrong:

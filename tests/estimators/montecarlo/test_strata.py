@@ -160,7 +160,7 @@ class TestSmallNets:
         ("draw", "why"),
         [
             (lambda gen, n: np.array([[gen.random()] for _ in range(n)]), "no axis"),
-            (lambda gen, n: gen.random((n, 10_000)).sum(axis=1)[:, None], "too many small nets"),
+            (lambda gen, n: gen.random((n, 20_000)).sum(axis=1)[:, None], "too many small nets"),
         ],
     )
     def test_what_small_nets_cannot_serve_is_said(self, draw, why):
