@@ -150,20 +150,20 @@ class CountRegression(ClientModel):
         self.stated_concentration_ = self.concentration_
         if self.prior == "bayes":
             self.average(size, heard)
-        elif np.isinf(self.concentration_):
+            return
+        self.weights_ = self.own_weights(self.concentration_)
+        if np.isinf(self.concentration_):
             warnings.warn(
                 "clients of equal covariates differ by no more than noise, and prior='marginal-likelihood' takes that for "
                 "true: their intervals have no width; prior='bayes' counts what they leave open",
                 stacklevel=3,
             )
             self.posterior_mean_, self.posterior_sd_ = self.prior_mean_.copy(), np.zeros(self.prior_mean_.size)
-            self.weights_ = self.own_weights(self.concentration_)
         else:
             first, second = self.shapes(self.prior_mean_, self.concentration_)
             self.laws_ = np.ones(1), first[None], second[None]
             self.posterior_mean_, variance = self.moments(first, second)
             self.posterior_sd_ = np.sqrt(variance)
-            self.weights_ = self.own_weights(self.concentration_)
 
     def average(self, size: float, heard: Bools) -> None:
         """Set `laws_`, weights (k,) and parameters (k, m) of the conjugate laws whose average each client's posterior is."""

@@ -13,19 +13,23 @@ Belongs here: starting the processes, carrying messages to and from them.  Does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from estimators.federated.backend import Diverged
 from estimators.federated.experiments.building import Built
 from estimators.federated.kinds import typed
+from estimators.federated.plans import PrivacyPlan
 from estimators.federated.runtime import Arrays, Node, Order, Server, parts_of
-from estimators.federated.training import Progress, plain
+from estimators.federated.training import Progress, training
 from estimators.numerics.validation import index
 from estimators.system.processes import worker_pool
+
+if TYPE_CHECKING:
+    from estimators.federated.task import Task, Terms
 
 __all__ = ["training_in_processes"]
 
@@ -68,44 +72,75 @@ def training_in_processes(
     """
     task, algorithm, rounds = build()
     processes = index("processes", processes, 1, task.n_clients)
-    every = rounds if every is None else index("every", every, 1, 10**7)
-    finished = index("finished", finished, 0, rounds)
-    if (state is None) != (finished == 0):
-        raise ValueError("state and finished belong together: the state after that many finished rounds")
-    server = Server(parts_of(algorithm), task.terms, rounds=rounds)
-    whole: Arrays = algorithm.start(task.terms, rounds=rounds) if state is None else state
-    server.state = algorithm.server_part(whole)
-    held = [np.arange(task.n_clients)[i::processes] for i in range(processes)]
+    held = [list(range(i, task.n_clients, processes)) for i in range(processes)]
     with ExitStack() as stack:
-        pools = [stack.enter_context(worker_pool(1)) for _ in held]
-        pairs = zip(pools, held, strict=True)
-        for future in [pool.submit(_hold, build, who, algorithm.client_part(whole, who)) for pool, who in pairs]:
+        spread = Spread(algorithm, task, rounds, held, [stack.enter_context(worker_pool(1)) for _ in held], state)
+        own = [None if state is None else algorithm.client_part(state, np.array(who)) for who in held]
+        places = zip(spread.pools, held, own, strict=True)
+        for future in [pool.submit(_hold, build, who, kept) for pool, who, kept in places]:
             future.result()
-        for t in range(finished, rounds):
-            orders = server.orders(t, held)
-            asked = [(pool, o) for pool, o in zip(pools, orders, strict=True) if len(o.called) or len(o.others)]
-            futures = [(order, pool.submit(_update, order)) for pool, order in asked]
-            try:
-                answers = [(order, *future.result()) for order, future in futures]
-            except Diverged as error:
-                error.add_note(f"in round {t + 1} of {rounds}")
-                raise
-            notes = server.aggregate(t, [(order.called, reply) for order, reply, _ in answers])
-            whole |= server.state
-            for order, _, kept in answers:
-                who = np.concatenate([order.called, order.others])
-                for name, rows in kept.items():
-                    whole[name][who] = rows
-            record = None
-            if (t + 1) % every == 0 or t + 1 == rounds:
-                record = {"round": t + 1, **task.measure(algorithm.models(task, whole)), **plain(notes)}
-            yield Progress(t + 1, whole, record)
+        yield from training(spread, task, rounds=rounds, every=every, state=state, finished=finished)
 
 
-def _hold(build: Callable[[], Built], clients: np.ndarray, own: Arrays) -> None:
+class Spread:
+    """An algorithm whose rounds are done by nodes in other processes, for the loop of ``training``.
+
+    Parameters
+    ----------
+    algorithm : algorithm made of ``algorithms.parts``; task : Task; rounds : whole number >= 1.
+    held : positions of each node's clients; pools : a pool of one process for each node.
+    state : the state to go on with; None: the first one.
+    """
+
+    def __init__(
+        self,
+        algorithm: Any,
+        task: Task,
+        rounds: int,
+        held: Sequence[Sequence[int]],
+        pools: Sequence[Executor],
+        state: Arrays | None,
+    ) -> None:
+        self.algorithm, self.held, self.pools = parts_of(algorithm), held, pools
+        self.server = Server(algorithm, task.terms, rounds=rounds)
+        if state is not None:
+            self.server.state = algorithm.server_part(state)
+
+    def start(self, task: Task, *, rounds: int) -> Arrays:
+        """State before the first round."""
+        return self.algorithm.start(task.terms, rounds=rounds)
+
+    def round(self, task: Task, state: Arrays, t: int) -> Arrays:
+        """Do round t: change `state` in place, after everything else; return notes."""
+        orders = self.server.orders(t, self.held)
+        asked = [(pool, o) for pool, o in zip(self.pools, orders, strict=True) if len(o.called) or len(o.others)]
+        futures = [(order, pool.submit(_update, order)) for pool, order in asked]
+        answers = [(order, *future.result()) for order, future in futures]
+        notes = self.server.aggregate(t, [(order.called, reply) for order, reply, _ in answers])
+        state |= self.server.state
+        for order, _, kept in answers:
+            who = np.concatenate([order.called, order.others])
+            for name, rows in kept.items():
+                state[name][who] = rows
+        return notes
+
+    def models(self, task: Task, state: Arrays) -> Arrays:
+        """Learned parameters."""
+        return self.algorithm.models(task, state)
+
+    def privacy_plan(self, task: Terms, *, rounds: int) -> PrivacyPlan:
+        """Nothing is released here: nodes and server count theirs under the algorithm's own plan."""
+        return PrivacyPlan()
+
+    def guarantees(self, task: Task, *, rounds: int) -> list[Any]:
+        """Those of the algorithm."""
+        return self.algorithm.guarantees(task, rounds=rounds)
+
+
+def _hold(build: Callable[[], Built], clients: Sequence[int], own: Arrays | None) -> None:
     """Begin to hold some clients in this process."""
     task, algorithm, rounds = build()
-    _here[:] = [Node(algorithm, task, rounds=rounds, clients=clients.tolist(), own=own)]
+    _here[:] = [Node(algorithm, task, rounds=rounds, clients=clients, own=own)]
 
 
 def _update(order: Order) -> tuple[Arrays, Arrays]:

@@ -157,6 +157,7 @@ def grid(k: int, points: int) -> tuple[Floats, Floats]:
 
 def modes(base: Floats, B: Floats, Y: Floats, real: Bools, start: Floats) -> tuple[Floats, Floats]:
     """Return each client's mode of u (b, k) and a root of the inverse of the curvature there, lower triangular."""
+    from scipy.special import expit
 
     def height(u):
         odds = base + np.einsum("bnk,bk->bn", B, u)
@@ -166,8 +167,7 @@ def modes(base: Floats, B: Floats, Y: Floats, real: Bools, start: Floats) -> tup
     odds, value = height(u)
     ahead, curvature = value, np.broadcast_to(np.eye(k), (len(u), k, k))
     for _ in range(100):
-        small = np.exp(-np.abs(odds))
-        p = real * np.where(odds >= 0, 1.0, small) / (1 + small)
+        p = real * expit(odds)
         slope = np.einsum("bnk,bn->bk", B, real * Y - p) - u
         curvature = np.eye(k) + np.einsum("bnk,bn,bnl->bkl", B, p * (1 - p), B)
         step = np.linalg.solve(curvature, slope[..., None])[..., 0]

@@ -139,8 +139,8 @@ def do(args, experiment):
             file=sys.stderr,
         )
     with Progress(runs) as progress:
-        options = {"jobs": args.jobs, "backend": args.joblib_backend, "workers": args.workers, "fresh": args.fresh}
-        options["processes"] = args.processes
+        options = {"jobs": args.jobs, "backend": args.joblib_backend, "processes": args.processes}
+        options |= {"workers": args.workers, "fresh": args.fresh}
         outcomes = []
         for outcome in sweep(runs, out, args.data, watch=progress.watch, **options):
             progress.done(outcome)

@@ -170,10 +170,7 @@ def rounds_of(
                 stored = time.monotonic()
             if progress is not None:
                 progress(step.finished, rounds, step.record)
-    except (
-        ValueError,
-        ChildProcessError,
-    ):  # a plan not kept, a dead process: what is finished stands
+    except (ValueError, ChildProcessError):  # a plan not kept, a reply not finite, a dead process
         if last is not None:
             so_far = {"finished": last.finished, "history": history, "seconds": time.monotonic() - begun}
             checkpoints.save(folder, last.state, so_far)

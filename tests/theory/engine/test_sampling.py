@@ -17,16 +17,14 @@ MODEL = Simulation(mc.ClientsExperiment(1.0, 1.0, 1.0, 0, np.full(4, 0.25), ERRO
 
 @pytest.fixture
 def planned(monkeypatch):
-    """The plans that were made, each as small as this asks for."""
-    made = []
+    """A function that makes plans as small as it is told."""
 
     def plan_at(size, most=None):
         def plan(*args, **kwargs):
-            made.append(mc.plan_nets(*args, **kwargs))
-            return replace(made[-1], log2_points=size, most=most or made[-1].most)
+            made = mc.plan_nets(*args, **kwargs)
+            return replace(made, log2_points=size, most=most or made.most)
 
         monkeypatch.setattr(sampling, "plan_nets", plan)
-        return made
 
     return plan_at
 
