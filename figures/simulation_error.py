@@ -66,12 +66,12 @@ def antithetic(gen, reps, n, value, draws):
 
 
 def controlled(gen, reps, n, value, draws):
-    """The same, less what draws and their squares explain."""
+    """The same, less what draws and their squares explain: by normal equations, since these columns are nearly orthogonal."""
     means = np.empty(reps)
     for k in range(reps):
         z = gen.standard_normal((n, draws))
         columns = np.column_stack([np.ones(n), z, z**2 - 1])
-        means[k] = np.linalg.lstsq(columns, value(z), rcond=None)[0][0]
+        means[k] = np.linalg.solve(columns.T @ columns, columns.T @ value(z))[0]
     return means
 
 
