@@ -120,9 +120,11 @@ def central(
         For other tables, fewer than two clients, and arguments out of their domain.
     """
     from estimators.private.central import release_prior
+    from estimators.private.noise import choose_mechanism
     from estimators.private.prior import BetaPrior, cut_mean
 
     eps, delta = budget_numbers(eps, delta)
+    choose_mechanism(None, eps, delta)  # of the whole, before a share of it is refused in its place
     if isinstance(table, BinomialTable):
         if bounds is not None or sigma2 is not None:
             raise ValueError("bounds and sigma2 are for measurements; counts are 0 or 1 per trial")

@@ -84,6 +84,8 @@ def choose_mechanism(mechanism: str | None, eps: float, delta: float, options: S
     eps, delta = budget_numbers(eps, delta)
     if eps < SMALLEST_EPS:
         raise ValueError(f"eps must be at least {SMALLEST_EPS:g} for noise whose variance can be calculated, got {eps:g}")
+    if LARGEST_EPS < eps < np.inf:
+        raise ValueError(f"eps must be at most {LARGEST_EPS:g}, which hides nothing, got {eps:g}; inf says so: no noise")
     if mechanism is None:
         pure = delta == 0 or np.isinf(eps) or 2 / eps / eps <= 1 / largest_ratio("gaussian", eps, delta) ** 2
         mechanism = "discrete-laplace" if pure else "discrete-gaussian"

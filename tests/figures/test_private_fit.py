@@ -357,8 +357,12 @@ def test_too_few_clients_pay_nothing(rows, flags, fewest, tmp_path, fit):
 
 @pytest.mark.parametrize("local", [[], ["--local"]])
 def test_an_eps_of_which_no_noise_is_left(local, raw, fit):
-    """At eps 1e300 the noise has variance 0 as a float: the fit is that of reports without noise."""
+    """At eps 1e20 the noise has variance 0 as a float: the fit is that of reports without noise.  Beyond, nothing is released."""
     found = fit(raw, "--eps", "1e300", *PRIVATE[2:], *local, "--json", "--no-plot")
+    assert (found.status, found.out) == (2, "")
+    assert "--eps must be at most 1e+20, which hides nothing, got 1e+300" in found.err
+    assert not raw.with_name(raw.name + ".budget").exists()
+    found = fit(raw, "--eps", "1e20", *PRIVATE[2:], *local, "--json", "--no-plot")
     assert found.status == 0, found.err
     told = [row["estimate"] for row in json.loads(found.out)["clients"]]
     assert np.allclose(told, [3.73 + w % 4 for w in range(6)], atol=0.02)
