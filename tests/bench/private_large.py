@@ -21,6 +21,7 @@ import numpy as np
 from private_posteriors import HIGH, LOW, WIDTH, clipped, means_drawn, rates_drawn, truncated
 from scipy import stats
 from scipy.signal import lfilter
+from scipy.sparse import csr_matrix
 from scipy.special import betainc, expit
 
 from estimators.private import PrivateGaussianMeans, PrivateRates
@@ -35,6 +36,7 @@ CELLS += [(kind, 10_000, 10, 1.0, 1600) for kind in ("row", "local")]
 CELLS += [("rates", m, 10_000, eps, 3000) for m in (100, 1000, 10_000) for eps in (0.1, 1.0, 10.0)]
 CELLS += [("rates", m, n, eps, 1200) for m in (10_000, 100_000) for n in (10, 1000) for eps in (0.1, 1.0, 10.0)]
 NODES, PASSES, FALL = 40, 4, 16.0
+FEW, LEAST = 24, 1e-13  # nodes of rates; likelihood over its largest below which a cell is left out
 
 
 def likelihoods(reports, places):
@@ -86,15 +88,19 @@ def beta_cells(centres, spread, cells):
 
 
 def rate_means(reports, cells):
-    """Means of the rates by cells of the angle, centres and spreads; of these the log odds are even, with their density."""
+    """Means of the rates by cells of the angle, centres and spreads; of these the log odds are even, with their density.
+
+    Given both, a mean is a ratio of two sums over cells, of which a report of many trials needs few.
+    """
     n = reports[0].trials  # a report beyond the ends says what one at the end does
     different, whose = np.unique(np.clip([r.value for r in reports], 0, n).astype(int), return_inverse=True)
     likelihood = counts_said(n, reports[0].guarantee.eps, cells)[different]
     likelihood /= likelihood.max(axis=1, keepdims=True)
+    likelihood = csr_matrix(np.where(likelihood > LEAST, likelihood, 0.0))
     count = np.bincount(whose)
     places = np.sin((np.arange(cells) + 0.5) / cells * np.pi / 2) ** 2
     centres = spreads = (-9.0, 9.0)
-    middle = (np.arange(NODES) + 0.5) / NODES
+    middle = (np.arange(FEW) + 0.5) / FEW
 
     def priors():
         at = expit(centres[0] + middle * (centres[1] - centres[0]))
@@ -103,17 +109,20 @@ def rate_means(reports, cells):
             marginal = np.maximum(likelihood @ prior, 1e-300)
             yield prior, marginal, count @ np.log(marginal) + np.log(at * (1 - at) * spread * (1 - spread))
 
-    for _ in range(PASSES):
+    for k in range(2 * PASSES):  # the centres first: beside one that is off, too large a spread looks best
         log = np.array([each for _, _, each in priors()])
         kept = log > log.max() - FALL
-        centres, spreads = box(centres, NODES, kept.any(axis=0)), box(spreads, NODES, kept.any(axis=1))
-    best = max(each.max() for _, _, each in priors())
-    density = np.zeros_like(likelihood)
+        centres = box(centres, FEW, kept.any(axis=0))
+        spreads = spreads if k < PASSES else box(spreads, FEW, kept.any(axis=1))
+    best, total, sums = -np.inf, 0.0, np.zeros(different.size)
     for prior, marginal, each in priors():
-        some = each > best - 25
-        if some.any():
-            density += likelihood * ((np.exp(each[some] - best) / marginal[:, some]) @ prior[:, some].T)
-    return (density @ places / density.sum(axis=1))[whose]
+        if each.max() > best:
+            total, sums = (x * np.exp(best - each.max()) for x in (total, sums))
+            best = each.max()
+        weight = np.exp(each - best)
+        sums = sums + ((likelihood @ (places[:, None] * prior)) / marginal) @ weight
+        total += weight.sum()
+    return (sums / total)[whose]
 
 
 def posterior_means(reports, cells):
