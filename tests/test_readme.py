@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 from estimators import BetaBinomial
+from estimators.accounting.budget_file import BudgetFile
 from estimators.tables.datasets import efron_morris, surgical_mortality
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -38,6 +39,7 @@ SLOW = {
     "demo": "tests/figures/test_learn.py runs experiments as small",
     "fedhdp-table2": "needs MNIST",
     "figures": "tests/figures/test_figures.py draws every figure",
+    "audit": "tests/estimators/private/test_audit_releases.py and federated/test_one_run.py run every case, smaller",
 }
 
 
@@ -245,6 +247,7 @@ def folder(tmp_path, monkeypatch):
             stay = 5 + ward / 4 + severity + rng.normal()
             rows.append(f"{ward},{stay:.3f},{40 + 8 * age:.1f},{severity:.2f},{12 + ward},{ward % 3}")
     (tmp_path / "visits.csv").write_text("\n".join(rows))
+    BudgetFile.create(tmp_path / "visits.csv.budget", data="visits.csv")
     return tmp_path
 
 

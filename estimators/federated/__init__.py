@@ -12,7 +12,7 @@ many means are in ``estimators``.  A map:
   machine and between machines;
 - ``plans`` say what an algorithm releases and count what it does, ``asked`` how often a node answers, ``privacy`` and
   ``row_accounting`` what was promised,
-  ``audit`` with ``audit_cases`` what an adversary can prove;
+  ``audit`` with ``audit_cases`` what an adversary can prove by many runs, ``one_run`` with ``one_run_cases`` by one;
 - ``experiments`` are runs described by small files; ``kinds`` refuses arguments of a wrong class everywhere here.
 """
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         jax_backend,
         models,
         numpy_backend,
+        one_run,
         pairs,
         plans,
         predictions,
@@ -48,6 +49,7 @@ __all__ = [
     "jax_backend",
     "models",
     "numpy_backend",
+    "one_run",
     "pairs",
     "plans",
     "predictions",

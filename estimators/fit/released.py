@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.accounting.budget import Guarantee, budget_numbers, in_parallel
-from estimators.fit.private import VARIANCE_SHARE, groups_of
+from estimators.fit.private import VARIANCE_SHARE, groups_of, least_noise_for
 from estimators.tables.client_table import AnyTable, BinomialTable, ClientTable, RegressionTable
 
 if TYPE_CHECKING:
@@ -120,9 +120,11 @@ def central(
         For other tables, fewer than two clients, and arguments out of their domain.
     """
     from estimators.private.central import release_prior
+    from estimators.private.noise import choose_mechanism
     from estimators.private.prior import BetaPrior, cut_mean
 
     eps, delta = budget_numbers(eps, delta)
+    choose_mechanism(None, eps, delta)  # of the whole, before a share of it is refused in its place
     if isinstance(table, BinomialTable):
         if bounds is not None or sigma2 is not None:
             raise ValueError("bounds and sigma2 are for measurements; counts are 0 or 1 per trial")
@@ -131,8 +133,9 @@ def central(
             raise ValueError(f"client {name!r} has no trials, so nothing to release; drop it")
         m, h = len(table.clients), float(np.mean(1 / table.trials))
         found = release_prior(
-            table.successes / table.trials, 0.0, bounds=(0.0, 1.0), eps=eps, delta=delta, generator=generator
-        )
+            table.successes / table.trials, 0.0, bounds=(0.0, 1.0), eps=eps, delta=delta, generator=generator,
+            mechanism=least_noise_for(eps, 0.5, m),
+        )  # fmt: skip
         # The shares scatter by sigma2 (1 - h) + mu (1 - mu) h, h the mean of 1 / trials: all of it follows from two numbers.
         scatter = found.total_variance**2 * 2 / (m - 1) + found.variance_noise
         mu_error = float(np.sqrt(max(found.total_variance, 0.0) / m + found.mean_noise))
@@ -160,7 +163,7 @@ def central(
     means = np.array([np.mean(np.clip(rows, *bounds)) for rows in samples])
     found = release_prior(
         means, sigma2 / sizes, bounds=bounds, eps=(1 - share) * eps, delta=(1 - share) * delta, sigma2=sigma2,
-        generator=generator,
+        mechanism=least_noise_for((1 - share) * eps, 0.5, m), generator=generator,
     )  # fmt: skip
     guarantee = found.guarantee if within is None else together(found.guarantee, within)
     prior = replace(found.prior, sigma2_sd=error)
@@ -188,7 +191,7 @@ def row_variance(
     if not spreads:
         raise ValueError("sigma2 must be given where no client has two rows")
     # No variance of numbers between the bounds exceeds this (Popoviciu), but for the divisor n - 1.
-    curator = MeanClient(bounds=(0.0, (bounds[1] - bounds[0]) ** 2 / 2), eps=eps, delta=delta)
+    curator = MeanClient(bounds=(0.0, (bounds[1] - bounds[0]) ** 2 / 2), eps=eps, delta=delta, mechanism="best")
     report = curator.report(spreads, generator)
     error = float(np.sqrt(report.noise_variance + report.rounding_variance))
     return cut_mean(report.estimate, error), error, report.guarantee

@@ -31,6 +31,7 @@ __all__ = ["Agreement", "Heard", "Rejection"]
 KINDS = {MeanClient: MeanReport, RateClient: RateReport, RegressionClient: RegressionReport}
 FREE = {"client", "guarantee", "estimate", "variance", "variance_noise", "value", "products"}
 """Parts of reports in which clients that keep to one agreement differ."""
+CAUSES = {"bounds", "norm"}  # looked at first: the variances follow from them
 LARGEST = 1_000_000  # rows of a client whose number was not agreed on
 ALIKE = 1e-9  # relative, by which variances that two machines calculate may differ
 HONEST = 1e-6  # chance that an honest client of all is rejected for its noise
@@ -166,7 +167,8 @@ class Agreement:
             told, agreed = getattr(report.guarantee, name), getattr(example.guarantee, name)
             if not alike(told, agreed):
                 raise ValueError(f"guarantee has {name} {shown(told)}, agreed was {shown(agreed)}")
-        for name in (part.name for part in fields(kind) if part.name not in FREE):
+        settings = sorted((part.name for part in fields(kind) if part.name not in FREE), key=lambda name: name not in CAUSES)
+        for name in settings:
             told, agreed = getattr(report, name), getattr(example, name)
             if not alike(told, agreed):
                 raise ValueError(f"{name} is {shown(told)}, agreed was {shown(agreed)}")

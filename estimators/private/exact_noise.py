@@ -21,6 +21,8 @@ from estimators.numerics.validation import count, nonnegative, positive, single
 
 __all__ = [
     "BITS",
+    "FEW",
+    "below",
     "check_generator",
     "discrete_gaussian",
     "discrete_gaussian_delta",
@@ -28,10 +30,12 @@ __all__ = [
     "discrete_laplace",
     "discrete_laplace_variance",
     "exponential_floor",
+    "geometric",
     "randomised_response",
 ]
 
 BITS = 64  # after the point of an exponential that is bounded
+FEW = 8  # draws up to which one at a time is faster than arrays
 
 
 def check_generator(generator: object) -> None:
@@ -90,6 +94,22 @@ def unit_bernoulli_exp(numerator: int, denominator: int, generator: np.random.Ge
     return tries % 2 == 1
 
 
+def geometric(scale: int | tuple[int, int], generator: np.random.Generator | None = None) -> int:
+    """Draw an integer y >= 0 with P(y >= k) = exp(-k / scale); exact.  Arguments as in `discrete_laplace`.
+
+    >>> import numpy as np
+    >>> [geometric((1 << 30, 1 << 28), np.random.default_rng(seed)) for seed in range(4)]
+    [5, 3, 1, 0]
+    """
+    t, s = (scale, 1) if isinstance(scale, int) else scale
+    while not bernoulli_exp(rest := below(t, generator), t, generator):
+        pass
+    whole = 0
+    while unit_bernoulli_exp(1, 1, generator):
+        whole += 1
+    return (rest + t * whole) // s
+
+
 def discrete_laplace(scale: int | tuple[int, int], generator: np.random.Generator | None = None) -> int:
     """Draw an integer y with probability proportional to exp(-|y| / scale); exact.
 
@@ -102,15 +122,8 @@ def discrete_laplace(scale: int | tuple[int, int], generator: np.random.Generato
     >>> [discrete_laplace(3, np.random.default_rng(seed)) for seed in range(4)]
     [-9, -1, 4, 2]
     """
-    t, s = (scale, 1) if isinstance(scale, int) else scale
     while True:
-        rest = below(t, generator)
-        if not bernoulli_exp(rest, t, generator):
-            continue
-        whole = 0
-        while unit_bernoulli_exp(1, 1, generator):
-            whole += 1
-        size = (rest + t * whole) // s
+        size = geometric(scale, generator)
         negative = below(2, generator)
         if not (negative and size == 0):
             return -size if negative else size

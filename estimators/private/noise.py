@@ -29,6 +29,7 @@ from estimators.private.exact_batches import (
     uniforms,
 )
 from estimators.private.exact_noise import (
+    FEW,
     discrete_gaussian,
     discrete_gaussian_delta,
     discrete_gaussian_variance,
@@ -59,7 +60,6 @@ CLAIMS = {
 COMPARED = ("discrete-laplace", "staircase", "discrete-gaussian", "finite-output")  # the others are never less
 LAPLACE_DENOMINATOR = 1 << 30
 LARGEST_NUMERATOR = 1 << 62  # of a scale that arrays of 64-bit integers draw at
-FEW = 8  # draws up to which one at a time is faster than arrays
 SMALLEST_EPS = 1e-70
 LARGEST_EPS = 1e20  # above which Gaussian noise is that of this eps, itself next to none
 SUMMABLE = 1e12  # largest sigma2 at which the exact delta is summed
@@ -84,6 +84,8 @@ def choose_mechanism(mechanism: str | None, eps: float, delta: float, options: S
     eps, delta = budget_numbers(eps, delta)
     if eps < SMALLEST_EPS:
         raise ValueError(f"eps must be at least {SMALLEST_EPS:g} for noise whose variance can be calculated, got {eps:g}")
+    if LARGEST_EPS < eps < np.inf:
+        raise ValueError(f"eps must be at most {LARGEST_EPS:g}, which hides nothing, got {eps:g}; inf says so: no noise")
     if mechanism is None:
         pure = delta == 0 or np.isinf(eps) or 2 / eps / eps <= 1 / largest_ratio("gaussian", eps, delta) ** 2
         mechanism = "discrete-laplace" if pure else "discrete-gaussian"

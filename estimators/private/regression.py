@@ -192,12 +192,13 @@ class RegressionClient:
         )
         self.budget.spend(in_parallel(noisy.guarantees))
         unit = (self.norm / 2**self.bits) ** 2
+        matrices = np.zeros((len(samples), size, size))
+        for j, k, values in zip(*upper, noisy.values, strict=True):
+            matrices[:, j, k] = matrices[:, k, j] = unit * np.array(values, float)
         found = []
-        for i, values in enumerate(zip(*noisy.values, strict=True)):
-            matrix = np.zeros((size, size))
-            matrix[upper] = [unit * float(value) for value in values]
-            matrix = np.triu(matrix) + np.triu(matrix, 1).T
-            products, noise = tuple(map(tuple, matrix.tolist())), unit**2 * noisy.variances[0][i]
+        for i, matrix in enumerate(matrices.tolist()):
+            noise = unit**2 * noisy.variances[0][i]
+            products = tuple(map(tuple, matrix))
             found.append(RegressionReport(names[i], len(samples[i]), noisy.guarantees[i], products, noise, self.norm))
         return found
 

@@ -15,8 +15,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from math import isfinite
 from typing import Any
+from unicodedata import category
 
 import numpy as np
 
@@ -46,6 +46,8 @@ class Report:
     def __post_init__(self):
         if not isinstance(self.client, str):
             raise ValueError(f"client must be a string, the client's public name, got {shown(self.client)}")
+        if any(category(letter) == "Cc" for letter in self.client):
+            raise ValueError(f"client must be a name without control characters, got {shown(self.client)}")
         one("n", self.n, count)
         if not isinstance(self.guarantee, Guarantee):
             raise ValueError(f"guarantee must be a Guarantee, got {type(self.guarantee).__name__}")
@@ -70,11 +72,11 @@ ORDINARY: dict[Callable[..., Any], Callable[[float], bool]] = {
 
 def one(name: str, value: Any, check: Callable[..., Any] = finite) -> None:
     """Check one number of a report, which may come from anybody."""
-    if type(value) in (int, float) and isfinite(value) and check in ORDINARY and ORDINARY[check](value):
+    if type(value) in (int, float) and abs(value) <= LARGEST and check in ORDINARY and ORDINARY[check](value):
         return
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ValueError(f"{name} must be one number, got {shown(value)}")
-    if abs(value) > np.finfo(float).max:
+    if abs(value) > float(np.finfo(float).max):  # a whole number of any size compares with a plain float
         raise ValueError(f"{name} must be finite")
     check(name, value)
 
@@ -235,10 +237,13 @@ def read_report(text: str) -> MeanReport | RateReport | RegressionReport:
     wanted = {"kind", "version", "checksum", *(field.name for field in fields(cls))}
     if content.keys() != wanted:
         missing, unknown = sorted(wanted - content.keys()), sorted(content.keys() - wanted)
-        raise ValueError(f"report lacks {missing} and has unknown entries {shown(unknown)}")
+        said = [f"lacks {', '.join(missing)}"] * bool(missing) + [f"has unknown entries {shown(unknown)}"] * bool(unknown)
+        raise ValueError(f"report {' and '.join(said)}")
     if content.pop("checksum") != checksum(content):
         raise ValueError("report does not fit its checksum: it was changed or damaged; ask the client to send it again")
     arguments = {field.name: content[field.name] for field in fields(cls)}
+    if not isinstance(arguments["guarantee"], dict):
+        raise ValueError(f"report has no guarantee with entries, but {shown(arguments['guarantee'])}")
     try:
         arguments["guarantee"] = Guarantee.from_dict(arguments["guarantee"])
     except (TypeError, ValueError, OverflowError) as error:

@@ -22,7 +22,7 @@ def add_audit(parser):
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="a case of --list; or your own mechanism, module:function")
     parser.add_argument("--list", action="store_true", help="list the cases and run nothing")
-    parser.add_argument("--training", action="store_true", help="audit training too, which takes minutes")
+    parser.add_argument("--training", action="store_true", help="audit training too, by many runs and by one; minutes")
     parser.add_argument("--eps", type=float, metavar="EPS", help="what your own mechanism claims")
     parser.add_argument("--delta", type=float, default=0.0, metavar="DELTA", help="(default: %(default)s)")
     parser.add_argument("--adjacency", choices=("row", "client"), default="row", help="(default: %(default)s)")
@@ -55,13 +55,13 @@ def run_audit(args):
         raise ValueError(f"NAME must be a case of `borrow audit --list` or module:function, got {unknown[0]!r}")
     if own and args.eps is None:
         raise ValueError("--eps must say what your own mechanism claims")
-    asked = args.names or [name for name, (kind, _) in known.items() if kind != "training" or args.training]
+    asked = args.names or [name for name, (kind, _) in known.items() if "training" not in kind or args.training]
     rows = []
     for name in tqdm(asked, unit="audit", disable=None):
         kind, run = ("own", lambda name=name: own_case(name, args)) if name in own else known[name]
         case = run()
         rows.append({"case": name, "kind": kind, "refuted": case.refuted, **case.row()})
-    failed = [row for row in rows if row["refuted"] != (row["kind"] == "broken")]
+    failed = [row for row in rows if row["refuted"] != row["kind"].startswith("broken")]
     print(json.dumps({"audits": rows, "failed": [row["case"] for row in failed]}, indent=1) if args.json else table(rows))
     for row in failed:
         what = "its claim is refuted" if row["refuted"] else "broken on purpose, and not caught; more --runs see more"
@@ -74,12 +74,16 @@ def cases(args):
     from functools import partial
 
     from estimators.federated import audit_cases as training
+    from estimators.federated import one_run_cases as one_run
     from estimators.private import audit_cases as releases
 
     size = {"runs": RUNS if args.runs is None else args.runs, "seed": args.seed}
     found = {name: ("release", partial(case, **size)) for name, case in releases.CASES.items()}
     found |= {f"broken: {name}": ("broken", partial(case, **size)) for name, case in releases.BROKEN.items()}
-    return found | {name: ("training", partial(case, seed=args.seed)) for name, case in training.CASES.items()}
+    for kind, group in (("training", training.CASES), ("training", one_run.CASES), ("broken training", one_run.BROKEN)):
+        said = "broken: " if kind.startswith("broken") else ""
+        found |= {said + name: (kind, partial(case, seed=args.seed)) for name, case in group.items()}
+    return found
 
 
 def own_case(place, args):
@@ -106,8 +110,11 @@ def table(rows):
     lines = [f"{'mechanism':{width}}  {'delta':>6}  {'claimed':>7}  {'proved':>6}"]
     for row in rows:
         said = "refuted" if row["refuted"] else ""
-        if row["kind"] == "broken":
+        if row["kind"].startswith("broken"):
             said = "caught" if row["refuted"] else "NOT CAUGHT"
+        if "chance" in row:
+            said = f"{said:8}{row['right']} of {row['guesses']} guesses right"
+            said += f", chance {row['chance']:.0e} under the claim" if row["chance"] < 1 else ""
         line = f"{row['case']:{width}}  {row['delta']:6g}  {row['claimed']:7.3f}  {row['proved']:6.3f}  {said}"
         lines.append(line.rstrip())
     beta = "each bound is too high with probability at most 1 %; a bound below the claim proves no privacy"

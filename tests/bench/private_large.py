@@ -1,31 +1,42 @@
 """Risk of private posteriors of many clients over that of an independent quadrature with the same prior.
 
-Run it to print the table of PRIVATE.md:  python tests/bench/private_large.py [RUNS]
+Run it to print the table of PRIVATE.md:  python tests/bench/private_large.py [RUNS [PATTERN]], only cells whose line
+begins with the PATTERN ("| rates | 1 | 10000")
 
 The quadrature of ``private_posteriors`` has one grid of centres and spreads, too coarse where a thousand clients leave
 little open.  This one looks for where the posterior of the two is, in four passes, each over the box that mattered before,
-with a margin, and sums there.
+with a margin, and sums there.  Of rates, equal reports are computed once, and the law of noisy counts is a sum over counts
+by recursion.
 
-Belongs here: that quadrature, and its table.  Does not belong here: coverage (``private_posteriors``).
+Belongs here: that quadrature, and its table.  Does not belong here: coverage over the whole grid (``private_posteriors``).
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
+from functools import lru_cache
 
 import numpy as np
-from private_posteriors import HIGH, LOW, WIDTH, clipped, means_drawn, truncated
+from private_posteriors import HIGH, LOW, WIDTH, clipped, means_drawn, rates_drawn, truncated
 from scipy import stats
+from scipy.signal import lfilter
+from scipy.sparse import csr_matrix
+from scipy.special import betainc, expit
 
-from estimators.private import PrivateGaussianMeans
+from estimators.private import PrivateGaussianMeans, PrivateRates
 
 HEAD = (
-    "| reports | eps | n | m | runs | over quadrature | largest difference / posterior sd |\n|---|---|---|---|---|---|---|"
+    "| reports | eps | n | m | runs | over quadrature | largest difference / posterior sd | coverage (error) |\n"
+    "|---|---|---|---|---|---|---|---|"
 )
 CELLS = [(kind, 1000, 10, eps, 1600) for kind in ("row", "local") for eps in (0.1, 1.0, 10.0)]
 CELLS += [("row", 1000, 1000, 1.0, 3200), ("local", 1000, 1000, 1.0, 1600), ("row", 3000, 10, 1.0, 1600)]
+CELLS += [(kind, 10_000, 10, 1.0, 1600) for kind in ("row", "local")]
+CELLS += [("rates", m, 10_000, eps, 3000) for m in (100, 1000, 10_000) for eps in (0.1, 1.0, 10.0)]
+CELLS += [("rates", m, n, eps, 1200) for m in (10_000, 100_000) for n in (10, 1000) for eps in (0.1, 1.0, 10.0)]
 NODES, PASSES, FALL = 40, 4, 16.0
+FEW, LEAST = 24, 1e-13  # nodes of rates; likelihood over its largest below which a cell is left out
 
 
 def likelihoods(reports, places):
@@ -55,6 +66,65 @@ def box(ends, size, kept):
     return max(ends[0], inside.min() - 1.5 * step), min(ends[1], inside.max() + 1.5 * step)
 
 
+@lru_cache(maxsize=1)
+def counts_said(n, eps, cells):
+    """Chance of each whole number as a report at the middles of even cells of the angle, up to a factor; (n + 1, cells).
+
+    The sum over counts k of exp(-eps |y - k|) P(k) goes from one whole number y to the next by a factor, once up, once down.
+    """
+    angle, fall = (np.arange(cells) + 0.5) / cells * np.pi / 2, ([1.0], [1.0, -np.exp(-eps)])
+    found = np.empty((n + 1, cells))
+    for part in np.array_split(np.arange(cells), -(-cells * n // 4_000_000)):
+        chances = stats.binom.pmf(np.arange(n + 1)[:, None], n, np.sin(angle[part]) ** 2)
+        found[:, part] = lfilter(*fall, chances, axis=0) + lfilter(*fall, chances[::-1], axis=0)[::-1] - chances
+    return found
+
+
+def beta_cells(centres, spread, cells):
+    """Chances of the cells for Beta laws of means `centres` whose deviation is this share of the largest."""
+    size = 1 / spread**2 - 1
+    edges = np.sin(np.linspace(0, np.pi / 2, cells + 1)) ** 2
+    return np.diff(betainc(centres * size, (1 - centres) * size, edges[:, None]), axis=0)
+
+
+def rate_means(reports, cells):
+    """Means of the rates by cells of the angle, centres and spreads; of these the log odds are even, with their density.
+
+    Given both, a mean is a ratio of two sums over cells, of which a report of many trials needs few.
+    """
+    n = reports[0].trials  # a report beyond the ends says what one at the end does
+    different, whose = np.unique(np.clip([r.value for r in reports], 0, n).astype(int), return_inverse=True)
+    likelihood = counts_said(n, reports[0].guarantee.eps, cells)[different]
+    likelihood /= likelihood.max(axis=1, keepdims=True)
+    likelihood = csr_matrix(np.where(likelihood > LEAST, likelihood, 0.0))
+    count = np.bincount(whose)
+    places = np.sin((np.arange(cells) + 0.5) / cells * np.pi / 2) ** 2
+    centres = spreads = (-9.0, 9.0)
+    middle = (np.arange(FEW) + 0.5) / FEW
+
+    def priors():
+        at = expit(centres[0] + middle * (centres[1] - centres[0]))
+        for spread in expit(spreads[0] + middle * (spreads[1] - spreads[0])):
+            prior = beta_cells(at, spread, cells)
+            marginal = np.maximum(likelihood @ prior, 1e-300)
+            yield prior, marginal, count @ np.log(marginal) + np.log(at * (1 - at) * spread * (1 - spread))
+
+    for k in range(2 * PASSES):  # the centres first: beside one that is off, too large a spread looks best
+        log = np.array([each for _, _, each in priors()])
+        kept = log > log.max() - FALL
+        centres = box(centres, FEW, kept.any(axis=0))
+        spreads = spreads if k < PASSES else box(spreads, FEW, kept.any(axis=1))
+    best, total, sums = -np.inf, 0.0, np.zeros(different.size)
+    for prior, marginal, each in priors():
+        if each.max() > best:
+            total, sums = (x * np.exp(best - each.max()) for x in (total, sums))
+            best = each.max()
+        weight = np.exp(each - best)
+        sums = sums + ((likelihood @ (places[:, None] * prior)) / marginal) @ weight
+        total += weight.sum()
+    return (sums / total)[whose]
+
+
 def posterior_means(reports, cells):
     """Means of the truths by midpoints over truths, centres and spreads."""
     places = LOW + (np.arange(cells) + 0.5) / cells * WIDTH
@@ -82,28 +152,42 @@ def posterior_means(reports, cells):
     return density @ places / density.sum(axis=1)
 
 
+def drawn(rng, kind, m, n, eps):
+    """Truths of a prior that is drawn, their reports, and the fit that is judged."""
+    if kind == "rates":
+        mu, size = rng.random(), rng.random() ** -2.0 - 1
+        truth = rng.beta(mu * size, (1 - mu) * size, m)
+        return truth, rates_drawn(rng, truth, n, eps), PrivateRates()
+    mu, tau = rng.uniform(LOW, HIGH), rng.uniform(0, WIDTH / 2)
+    truth = truncated(rng, mu, tau, m)
+    return truth, means_drawn(rng, truth, n, eps, kind == "local"), PrivateGaussianMeans(sigma2=1.0)
+
+
 def line(kind, m, n, eps, cells, runs):
     """One line of the table."""
-    rng = np.random.default_rng([1717, m, n, int(10 * eps), kind == "row"])
-    risks, farthest = [], 0.0
+    rng = np.random.default_rng([1717, m, n, int(10 * eps), kind == "row", *([1] if kind == "rates" else [])])
+    risks, cover, farthest = [], [], 0.0
     for _ in range(runs):
-        mu, tau = rng.uniform(LOW, HIGH), rng.uniform(0, WIDTH / 2)
-        truth = truncated(rng, mu, tau, m)
-        reports = means_drawn(rng, truth, n, eps, kind == "local")
-        exact, other = PrivateGaussianMeans(sigma2=1.0).fit(reports), posterior_means(reports, cells)
+        truth, reports, model = drawn(rng, kind, m, n, eps)
+        exact, other = model.fit(reports), (rate_means if kind == "rates" else posterior_means)(reports, cells)
         risks.append([np.mean((x - truth) ** 2) for x in (exact.posterior_mean_, other)])
+        low, high = exact.interval()
+        cover.append(np.mean((low <= truth) & (truth <= high)))
         farthest = max(farthest, float(np.max(np.abs(exact.posterior_mean_ - other) / exact.posterior_sd_)))
     ratio = np.divide(*np.mean(risks, axis=0))
-    return f"| {kind} | {eps:g} | {n} | {m} | {runs} | {ratio:.5f} | {farthest:.2g} |"
+    error = f" ({np.std(cover, ddof=1) / np.sqrt(runs):.4f})" if runs > 1 else ""
+    return f"| {kind} | {eps:g} | {n} | {m} | {runs} | {ratio:.5f} | {farthest:.2g} | {np.mean(cover):.4f}{error} |"
 
 
-def main(runs):
+def main(runs, pattern=""):
     """Print the table."""
     warnings.simplefilter("ignore")
     print(HEAD)
     for cell in CELLS:
-        print(line(*cell, runs), flush=True)
+        kind, m, n, eps, _ = cell
+        if f"| {kind} | {eps:g} | {n} | {m} |".startswith(pattern):
+            print(line(*cell, 1 if m == 100_000 else runs), flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2, *sys.argv[2:3])

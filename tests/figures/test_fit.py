@@ -649,7 +649,7 @@ def test_private_fits_say_their_guarantee_and_hold_nothing_raw(local, raw, tmp_p
     assert main(raw, *flags) == 0
     said = capsys.readouterr()
     protects = "all rows of one client take any other values" if local else "one row of a client takes any other value"
-    promise = "eps=2, delta=0 (discrete-laplace)"
+    promise = "eps=2, delta=0 (staircase)"
     assert f"Privacy: 8 clients: simulated, no guarantee; the system's entropy would give {promise}: {protects}" in said.out
     assert "experiments only" in said.err
     table = read_client_table(raw)

@@ -357,8 +357,33 @@ def test_too_few_clients_pay_nothing(rows, flags, fewest, tmp_path, fit):
 
 @pytest.mark.parametrize("local", [[], ["--local"]])
 def test_an_eps_of_which_no_noise_is_left(local, raw, fit):
-    """At eps 1e300 the noise has variance 0 as a float: the fit is that of reports without noise."""
+    """At eps 1e20 the noise has variance 0 as a float: the fit is that of reports without noise.  Beyond, none is made."""
     found = fit(raw, "--eps", "1e300", *PRIVATE[2:], *local, "--json", "--no-plot")
+    assert (found.status, found.out) == (2, "")
+    assert "--eps must be at most 1e+20, which hides nothing, got 1e+300" in found.err
+    assert not raw.with_name(raw.name + ".budget").exists()
+    found = fit(raw, "--eps", "1e20", *PRIVATE[2:], *local, "--json", "--no-plot")
     assert found.status == 0, found.err
     told = [row["estimate"] for row in json.loads(found.out)["clients"]]
     assert np.allclose(told, [3.73 + w % 4 for w in range(6)], atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("flags", "mechanism", "part"),
+    [(["--local"], "finite-output", 0.06), ([], "staircase", 0.14)],
+)
+def test_reports_have_the_least_noise_that_there_is(flags, mechanism, part, raw, fit):
+    """Variances of reports over those of Laplace noise of the same budget, 30 rows of variance 1/4 each."""
+    found = fit(raw, "--eps", "8", "--sigma2", "0.25", *flags, "--bounds", "0", "10", "--json", "--no-plot")
+    assert found.status == 0, found.err
+    told = json.loads(found.out)
+    assert f"({mechanism})" in told["privacy"][0]
+    laplace = 2 * (10 / 8 / (1 if flags else 30)) ** 2
+    noise = np.array([row["standard_error"] for row in told["clients"]]) ** 2 - 0.25 / 30
+    assert (noise < part * laplace).all()
+
+
+def test_a_sum_of_squares_without_room_for_a_staircase_gets_other_noise(raw, fit):
+    found = fit(raw, "--eps", "1e-7", "--bounds", "0", "10", "--json", "--no-plot")
+    assert found.status == 0, found.err
+    assert "(discrete-laplace)" in json.loads(found.out)["privacy"][0]

@@ -109,6 +109,10 @@ LIES = {
         lambda r: dataclasses.replace(r, bounds=(0.0, 1e7)),
         r"bounds is \(0.0, 10000000.0\), agreed was \(0.0, 10.0\)",
     ),
+    "a client's own bounds": (
+        lambda r: MeanClient(bounds=(0.0, 20.0), eps=1.0, name=r.client).report(np.full(50, 5.0), RNG(0)),
+        r"bounds is \(0.0, 20.0\), agreed was \(0.0, 10.0\)",
+    ),
     "n": (lambda r: dataclasses.replace(r, n=10**9), "n is 1000000000, agreed were 50 rows"),
     "noise": (lambda r: dataclasses.replace(r, noise_variance=1e-9), "noise_variance is 1e-09, agreed was 0.0"),
     "rounding": (lambda r: dataclasses.replace(r, rounding_variance=0.0), "rounding_variance is 0.0, agreed was"),

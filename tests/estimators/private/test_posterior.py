@@ -561,7 +561,7 @@ def test_rates_without_noise_are_beta_laws_averaged_over_a_lattice():
 
 @pytest.mark.parametrize("adjacency", ["row", "client"])
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "staircase", "best"])
-@pytest.mark.parametrize("eps", [1e8, 1e300])
+@pytest.mark.parametrize("eps", [1e8, 1e20])
 def test_a_report_of_which_no_noise_is_left_counts_as_one_without(adjacency, mechanism, eps):
     """The variance of the noise is 0 as a float from eps 1e7 or so: what is left is rounding."""
     rng = np.random.default_rng(3)

@@ -1,6 +1,7 @@
 """What leaves a client: private by enumeration, unbiased with the stated variance, nothing but the report, no bad input."""
 
 import json
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -26,6 +27,7 @@ from estimators.private import (
 )
 from estimators.private.noise import flip_probability
 from estimators.private.prior import Broadcast
+from estimators.private.reports import checksum
 
 RNG = np.random.default_rng
 
@@ -282,7 +284,11 @@ def test_half_written_and_tampered_reports_are_refused():
     refused({"kind": "MedianReport"}, "kind")
     refused({"version": 2}, "version")
     refused({}, "lacks", drop=("estimate",))
-    refused({"raw": [1, 2]}, "unknown entries")
+    refused({"raw": [1, 2]}, r"^report has unknown entries \['raw'\]$")
+    forged = content | {"guarantee": None}
+    forged["checksum"] = checksum({key: value for key, value in forged.items() if key != "checksum"})
+    with pytest.raises(ValueError, match="no guarantee with entries, but None"):
+        read_report(json.dumps(forged))
     with pytest.raises(ValueError, match="JSON object"):
         read_report("[1, 2]")
     with pytest.raises(ValueError, match="line 2: report is not complete"):
@@ -318,6 +324,10 @@ def test_the_same_generator_gives_the_same_report():
         (lambda: MeanClient(bounds=(0.0, np.inf), eps=1.0), "bounds"),
         (lambda: MeanClient(bounds=(0.0, 1.0), eps=0.0), "eps must be > 0"),
         (lambda: MeanClient(bounds=(0.0, 1.0), eps=-1.0), "eps must be > 0"),
+        (lambda: MeanClient(bounds=(0.0, 1.0), eps=1e300), "eps must be at most 1e.20, which hides nothing, got 1e.300"),
+        (lambda: RateClient(eps=1e300), "eps must be at most 1e.20"),
+        (lambda: MeanClient(bounds=(0.0, 1.0), eps=1.0, name="a\x1b[31m").report([0.5]), "without control characters"),
+        (lambda: replace(MeanClient(bounds=(0.0, 1.0), eps=1.0).report([0.5]), n=10**400), "n must be finite"),
         (lambda: MeanClient(bounds=(0.0, 1.0), eps=1.0, delta=1.0), "delta"),
         (lambda: MeanClient(bounds=(0.0, 1.0), eps=1.0, mechanism="gaussian"), "delta must be > 0"),
         (lambda: MeanClient(bounds=(0.0, 1.0), eps=1.0, mechanism="two-point"), "mechanism"),
@@ -411,5 +421,5 @@ def test_lists_of_clients_that_are_none_are_not_quoted():
 
 
 def test_gaussian_noise_of_a_budget_without_end_is_next_to_none():
-    report = MeanClient(bounds=(0.0, 1.0), eps=1e300, delta=0.5, mechanism="discrete-gaussian").report([0.25] * 9)
+    report = MeanClient(bounds=(0.0, 1.0), eps=1e20, delta=0.5, mechanism="discrete-gaussian").report([0.25] * 9)
     assert abs(report.estimate - 0.25) < 0.01

@@ -1,0 +1,291 @@
+"""Audits of one training: bounds that are the published ones, that hold exactly, and that catch what is broken."""
+
+import json
+from fractions import Fraction
+from math import comb, exp
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from scipy.stats import binom
+
+from borrow import main
+from estimators.accounting.mechanisms import gaussian_epsilon
+from estimators.federated.algorithms import DPFedAvg, Local
+from estimators.federated.audit import one_run_bound
+from estimators.federated.data import Federation
+from estimators.federated.models import linear_regression
+from estimators.federated.one_run import (
+    DELTAS,
+    ClientCoins,
+    RowCoins,
+    audit_training,
+    claimed_curve,
+    guess_chance,
+    judged_guesses,
+    loss_falls,
+)
+from estimators.federated.one_run_cases import BROKEN, CASES, LessNoise, clients, rows, wrong_labels
+from estimators.federated.privacy import RowPrivacy
+from estimators.federated.task import Task
+
+RNG = np.random.default_rng
+
+
+# --- the published bound ------------------------------------------------------------------------------------------------
+
+
+def published(right, guesses, canaries, eps, delta):
+    """Chance of so many right guesses at most, as Theorem 5.2 of Steinke, Nasr and Jagielski writes it; whole fractions."""
+    q = Fraction(exp(eps) / (1 + exp(eps)))
+    p = [comb(guesses, k) * q**k * (1 - q) ** (guesses - k) for k in range(guesses + 1)]
+    alpha = max((sum(p[right - i : right]) / i for i in range(1, right + 1)), default=0)
+    return float(sum(p[right:]) + 2 * canaries * Fraction(delta) * alpha)
+
+
+@pytest.mark.parametrize(
+    ("right", "guesses", "canaries", "delta", "beta"),
+    [(9, 10, 10, 0.0, 0.05), (38, 40, 100, 1e-4, 0.05), (50, 50, 50, 1e-6, 0.01), (31, 40, 40, 1e-3, 0.2)],
+)
+def test_the_bound_is_where_the_published_chance_is_beta(right, guesses, canaries, delta, beta):
+    eps = one_run_bound(right, guesses=guesses, canaries=canaries, delta=delta, beta=beta)
+    assert eps > 0
+    assert published(right, guesses, canaries, eps, delta) == pytest.approx(beta, rel=1e-6)
+
+
+def laws(m, eps, delta):
+    """Laws of the number of right guesses of mechanisms that are (eps, delta)-private, all m coins guessed.
+
+    Each coin is told truly with chance delta, and else through randomised response; or all are told with chance delta, and
+    else each is randomised; or one of them, whichever, with chance m delta (each coin is told with chance delta).
+    """
+    q = exp(eps) / (1 + exp(eps))
+    plain = binom.pmf(np.arange(m + 1), m, q)
+    everything = (1 - delta) * plain + delta * (np.arange(m + 1) == m)
+    one = (1 - m * delta) * plain + m * delta * np.append(0.0, binom.pmf(np.arange(m), m - 1, q))
+    return [binom.pmf(np.arange(m + 1), m, delta + (1 - delta) * q), everything, one]
+
+
+@pytest.mark.parametrize(("m", "eps", "delta"), [(50, 0.5, 0.0), (50, 2.0, 1e-3), (120, 1.0, 1e-2), (20, 4.0, 1e-2)])
+def test_true_claims_are_refuted_exactly_as_rarely_as_is_said(m, eps, delta):
+    """No simulation: the chance of a wrong bound is summed over the exact laws of private mechanisms."""
+    wrong = {}
+    for beta in (0.05, 0.3):
+        bounds = [one_run_bound(v, guesses=m, canaries=m, delta=delta, beta=beta) for v in range(m + 1)]
+        wrong[beta] = np.array(bounds) > eps
+    chances = np.array([guess_chance(v, guesses=m, canaries=m, curve=[(eps, delta)]) for v in range(m + 1)])
+    assert (np.diff(chances) <= 1e-12).all()
+    for law in laws(m, eps, delta):
+        for beta, those in wrong.items():
+            assert law[those].sum() <= beta
+        for v in range(m + 1):
+            assert law[v:].sum() <= chances[v] * (1 + 1e-9)
+    if delta == 0:  # randomised response attains what is published
+        tail = binom.sf(np.arange(m + 1) - 1, m, exp(eps) / (1 + exp(eps)))
+        assert [t <= 0.05 for t in tail] == wrong[0.05].tolist()
+
+
+@pytest.mark.parametrize(("r", "m", "curve"), [
+    (8, 8, [(1.0, 0.0)]), (8, 20, [(1.0, 0.01)]), (12, 12, [(0.5, 0.05), (1.5, 0.001)]), (6, 6, [(0.1, 0.2), (3.0, 1e-4)]),
+])  # fmt: skip
+def test_the_chance_is_the_largest_that_a_program_finds(r, m, curve):
+    """A linear program over all laws of the number of right guesses that keep to the claim."""
+    i, bounds, ends = np.arange(r + 1), [], []
+    for k in range(1, r + 1):
+        here = np.where(i >= k, i / m, 0.0)
+        other = np.where(i >= k - 1, (r - i) / m, 0.0)
+        for eps, delta in curve:
+            bounds += [here - np.exp(eps) * other, np.exp(eps) * here - other]
+            ends += [delta, np.exp(eps) + delta - 1]
+    for right in range(1, r + 1):
+        most = linprog(-(i >= right).astype(float), A_ub=bounds, b_ub=ends, A_eq=[np.ones(r + 1)], b_eq=[1.0])
+        found = guess_chance(right, guesses=r, canaries=m, curve=curve)
+        assert found == pytest.approx(-most.fun, rel=2e-3) or (found == 1e-12 and -most.fun <= 1e-12)
+
+
+def gaussian_curve(mu):
+    return [(float(gaussian_epsilon(delta=d, sensitivity=mu, sigma=1.0)), d) for d in DELTAS]
+
+
+@pytest.mark.parametrize("mu", [0.5, 1.5])
+def test_gaussian_noise_is_refuted_where_half_of_it_is_there_and_not_where_all_is(mu):
+    curve, rng = gaussian_curve(mu), RNG(1)
+    coins = rng.random(40_000) < 0.5
+    for part, refuted in ((1.0, False), (0.5, True)):
+        shift = mu / part
+        scores = rng.normal(size=coins.size) + shift * coins - shift / 2
+        found = judged_guesses(scores, coins, curve=curve, delta=1e-5, claimed=curve[7][0])
+        assert found.refuted is refuted
+        assert 0 < found.proved < found.claimed
+        assert found.right / found.guesses > 0.6
+
+
+def test_true_claims_of_gaussian_noise_are_refuted_no_more_often_than_beta_says():
+    curve, rng = gaussian_curve(1.0), RNG(2)
+    refuted = 0
+    for _ in range(100):
+        coins = rng.random(300) < 0.5
+        scores = rng.normal(size=300) + coins - 0.5
+        refuted += judged_guesses(scores, coins, curve=curve, delta=1e-2, claimed=curve[10][0], beta=0.3).refuted
+    assert refuted <= 48  # 30 + 4 deviations
+
+
+def test_a_coin_that_the_scores_do_not_know_proves_nothing():
+    rng = RNG(3)
+    found = judged_guesses(rng.normal(size=1000), rng.random(1000) < 0.5, curve=[(1.0, 0.0)], delta=0.0, claimed=1.0)
+    assert found.proved == 0
+    assert not found.refuted
+
+
+# --- coins ---------------------------------------------------------------------------------------------------------------
+
+
+def pool(rows=12, silos=2, features=3):
+    rng = RNG(4)
+    x = rng.normal(size=(rows * silos, features))
+    return Federation(x, x.sum(axis=1), list(np.arange(rows * silos).reshape(silos, rows)))
+
+
+def test_rows_that_are_out_add_nothing_and_leave_divisors_alone():
+    work = {"rule": "poisson", "n_steps": 1, "batch_size": 12}
+    task = RowCoins(pool(), linear_regression(3), work=work, seed=0)
+    task.out = RNG(5).random((2, 12)) < 0.5
+    found = task.train(np.zeros(4), 0, learning_rate=0.1)
+    for k in range(2):
+        own = pool().client(k)
+        inside = ~task.out[k]
+        residual = -own.y[inside]
+        gradient = np.append(residual @ own.x[inside], residual.sum()) / 12
+        np.testing.assert_allclose(found[k], -0.1 * gradient, rtol=1e-5, atol=1e-7)
+    task.out[:] = True
+    np.testing.assert_array_equal(task.train(np.zeros(4), 0, learning_rate=0.1), 0)
+
+
+def test_clients_that_are_out_are_never_called_and_the_others_as_ever():
+    federation = pool(rows=2, silos=10)
+    work = {"rule": "epochs", "n_epochs": 1, "batch_size": 2}
+    plain, task = (kind(federation, linear_regression(3), work=work, seed=0) for kind in (Task, ClientCoins))
+    task.out = np.arange(10) % 2 == 0
+    for t in range(5):
+        called = plain.participants(t, rate=0.7)
+        assert task.participants(t, rate=0.7).tolist() == [k for k in called if k % 2]
+
+
+def test_the_curve_is_of_the_training_and_has_the_claim_in_it():
+    work = {"rule": "poisson", "n_steps": 1, "batch_size": 6}
+    task = Task(pool(), linear_regression(3), work=work, seed=0)
+    promise, curve = claimed_curve(
+        Local(learning_rate=0.1, privacy=RowPrivacy(eps=[1.0, 3.0], delta=1e-5, clip=1.0)), task, rounds=3, who=1
+    )
+    assert promise.eps == pytest.approx(3.0, rel=0.01)
+    at = {d: e for e, d in curve}
+    assert at[1e-5] == pytest.approx(promise.eps)
+    assert (np.diff([at[d] for d in DELTAS]) <= 0).all()
+    sure = {"learning_rate": 0.1, "rate": 0.5, "multiplier": 1.0, "delta": 1e-5, "clip_rate": 0.0}
+    promise, curve = claimed_curve(DPFedAvg(**sure), task, rounds=2, who=0)
+    assert {d: e for e, d in curve}[1e-5] == pytest.approx(promise.eps)
+    assert promise.adjacency == "client add-remove"
+
+
+def test_falls_of_losses_are_those_of_single_rows():
+    federation = pool()
+    task = Task(federation, linear_regression(3), work={"rule": "poisson", "n_steps": 1, "batch_size": 12}, seed=0)
+    canaries = [(0, 1), (1, 4), (1, 0)]
+    last = RNG(6).normal(size=(2, 4))
+    falls = loss_falls(task, [{"personal": np.zeros((2, 4))}, {"personal": last}], canaries)
+    wanted = []
+    for k, i in canaries:
+        x, y = federation.client(k).x[i], federation.client(k).y[i]
+        wanted.append(y**2 / 2 - (x @ last[k, :3] + last[k, 3] - y) ** 2 / 2)
+    np.testing.assert_allclose(falls, wanted - np.median(wanted), rtol=1e-4, atol=1e-5)
+
+
+# --- trainings -----------------------------------------------------------------------------------------------------------
+
+SOUND = {
+    "one run: central, all rows": {"canaries": 800},
+    "one run: central, Poisson": {"canaries": 800},
+    "one run: silos": {"silos": 20},
+    "one run: silos, Poisson": {"silos": 20},
+    "one run: FedAvg": {"canaries": 100},
+    "one run: DP-FedAvg": {"canaries": 600},
+    "one run: wrong labels": {"canaries": 400, "ordinary": 200, "features": 1200},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_audit_refutes_a_sound_training(name):
+    found = CASES[name](**SOUND[name])
+    assert not found.refuted
+    assert found.row()["runs"] == 1
+    assert found.right > 0.5 * found.guesses
+    if name in ("one run: central, all rows", "one run: silos"):
+        assert found.proved > 0.2 * found.claimed  # and they are not blind
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_every_broken_training_is_caught(name):
+    assert BROKEN[name]().refuted
+
+
+def test_what_is_caught_is_what_is_broken():
+    """The same trainings with all of their noise pass."""
+    assert not rows(silos=200, canaries=200, backend=LessNoise(1.0)).refuted
+    assert not clients(canaries=1000, rate=1.0).refuted
+    assert not wrong_labels(backend=LessNoise(1.0)).refuted
+
+
+def test_audits_are_functions_of_their_seed():
+    one, two, other = (rows(silos=5, canaries=40, seed=s) for s in (1, 1, 2))
+    assert one == two != other
+
+
+def audited(**changes):
+    how = {
+        "algorithm": Local(learning_rate=0.1, privacy=RowPrivacy(eps=1.0, delta=1e-5, clip=1.0)), "federation": pool(),
+        "model": linear_regression(3), "work": {"rule": "poisson", "n_steps": 1, "batch_size": 6}, "rounds": 1,
+        "canaries": [(0, 0)], **changes,
+    }  # fmt: skip
+    return audit_training(how.pop("algorithm"), how.pop("federation"), how.pop("model"), **how)
+
+
+AVERAGE = DPFedAvg(learning_rate=0.1, rate=0.5, multiplier=1.0, delta=1e-5, clip_rate=0.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: audited(canaries=[]), "canaries must be a list"),
+        (lambda: audited(canaries=[(0, 12)]), "client 0 has no row 12"),
+        (lambda: audited(canaries=[(2, 0)]), "client 2 has no row 0"),
+        (lambda: audited(canaries=[(0, 1), (0, 1)]), "different pairs"),
+        (lambda: audited(canaries=[0, 1]), "different pairs"),
+        (lambda: audited(algorithm=Local(learning_rate=0.1)), "no claim to audit"),
+        (lambda: audited(algorithm=AVERAGE, canaries=[0, 2]), "different clients below 2"),
+        (lambda: audited(algorithm=AVERAGE, canaries=[0, 1]), "score must be given"),
+        (lambda: audited(score=lambda task, seen: [1.0, 2.0]), "one entry for each canary"),
+        (lambda: audited(score=lambda task, seen: [np.nan]), "scores"),
+        (lambda: audited(beta=1.0), "beta"),
+        (lambda: guess_chance(3, guesses=2, canaries=2, curve=[(1.0, 0.0)]), "right"),
+        (lambda: guess_chance(1, guesses=2, canaries=2, curve=[]), "curve"),
+        (lambda: guess_chance(1, guesses=2, canaries=2, curve=[(-1.0, 0.0)]), "curve"),
+    ],
+)
+def test_bad_arguments_are_named(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
+
+
+def test_the_command_audits_trainings(capsys):
+    assert main(["audit", "--list"]) == 0
+    listed = set(capsys.readouterr().out.splitlines())
+    assert {*CASES, *(f"broken: {name}" for name in BROKEN)} <= listed
+    assert main(["audit", "one run: FedAvg", "broken: one run, no noise", "--json"]) == 0
+    sound, broken = json.loads(capsys.readouterr().out)["audits"]
+    assert (sound["kind"], sound["refuted"], broken["kind"], broken["refuted"]) == (
+        "training", False, "broken training", True,
+    )  # fmt: skip
+    assert main(["audit", "broken: one run, no noise"]) == 0
+    said = capsys.readouterr().out
+    assert "caught" in said
+    assert "guesses right, chance" in said
