@@ -1,4 +1,4 @@
-"""What a report may say under an agreement: each number between ends that follow from the mechanism, on both sides of them."""
+"""What a report may say under an agreement: numbers between ends that follow from the mechanism, on both sides of them."""
 
 import dataclasses
 
@@ -138,7 +138,8 @@ def test_products_share_the_chance_and_are_as_large_as_rows_at_the_norm():
     reach = noise_reach(report.guarantee.mechanism, report.noise_variance, ALPHA / 9)
     ends = (-9.0, 9.0, pytest.approx(reach, rel=1e-12))  # 4 rows, 1.5 squared
     assert found == {
-        "the least of products": ends, "the largest of products": ends, "the least diagonal entry of products": (0.0, *ends[1:])
+        "the least of products": ends, "the largest of products": ends,
+        "the least diagonal entry of products": (0.0, *ends[1:]),
     }  # fmt: skip
     assert report.products != ()
     numbers = ranges(RegressionClient(norm=1.5, eps=1.0, delta=1e-5), report, report, ALPHA)
