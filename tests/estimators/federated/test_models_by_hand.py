@@ -144,6 +144,7 @@ def test_losses_and_mixtures_example_by_example(model):
                 hits += np.argmax(mean) == answer
         assert found.loss[k] == pytest.approx(total / len(y[k]), rel=1e-12)
         if model.n_classes:
+            assert found.accuracy is not None
             assert found.accuracy[k] == pytest.approx(hits / len(y[k]))
     swapped = evaluate_mixture(BACKEND, model, mixture.take(np.array([1, 0])), data)
     assert swapped.loss[0] != found.loss[0]
