@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from estimators.numerics import inversion, limits, normal_mixture, quadrature, spread_law, units, wide
+from estimators.numerics import inversion, limits, normal_mixture, quadrature, rows, spread_law, units, wide
 from estimators.numerics.wide import Wide
 
 RNG = np.random.default_rng
@@ -37,8 +37,17 @@ def test_estimates_may_be_far_apart_but_not_farther():
     near, far = np.array([0.0, 0.99e70]), np.array([0.0, 1.01e70])
     units.gaussian_unit(near, v)
     units.gaussian_unit(near + 0.0, v, centre=0.5e70)
+    units.gaussian_unit(np.array([-0.5e70, 0.0]), v, centre=0.4e70)
+    units.gaussian_unit(np.array([0.0, 0.5e70]), v, centre=-0.4e70)
     units.gaussian_unit(np.array([0.0, 5e70]), np.array([1.0, np.inf]))  # of whom nothing is known lies anywhere
-    for y, centre in ((far, None), (near, -0.02e70), (near, 1.01e70), (np.array([1e70, -1e69]), None)):
+    for y, centre in (
+        (far, None),
+        (near, -0.02e70),
+        (near, 1.01e70),
+        (np.array([1e70, -1e69]), None),
+        (np.array([-0.5e70, 0.0]), 0.6e70),
+        (np.array([0.0, 0.5e70]), -0.6e70),
+    ):
         with pytest.raises(ValueError, match="estimates lie further apart"):
             units.gaussian_unit(y, v, centre)
     units.gaussian_unit(np.zeros(2), np.array([1.0, 0.99e140]))
@@ -261,3 +270,22 @@ def test_many_mixtures_have_the_same_quantiles_as_few():
     assert normal_mixture.cdf(1.0, [0.5, 0.5], [1.0, 1.0], [0.0, 2.0], strict=True) == 0.25
     assert normal_mixture.cdf(1.0, [0.5, 0.5], [1.0, 1.0], [0.0, 2.0]) == 0.75
     assert normal_mixture.quantile(0.3, [1.0], [2.0], [4.0]) == pytest.approx(stats.norm.ppf(0.3, 2, 4))
+
+
+def test_rows_of_clients_are_read_client_by_client():
+    designs, responses = rows.read_rows([[[1, 2], [3, 4]], [[5, 6]]], [[True, False], [0.5]])
+    assert [x.tolist() for x in designs] == [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]]]
+    assert [y.tolist() for y in responses] == [[1.0, 0.0], [0.5]]
+    for Xs, Ys, why in (
+        ([[[1.0]]], None, "one entry per client each, got 1 and none"), ([[[1.0]]], [[1.0], [2.0]], "got 1 and 2"),
+        ([], [], "got 0 and 0"), ([[[1.0]], [[1.0, 2.0]]], [[1.0], [2.0]], r"number of columns, got \[1, 2\]"),
+        ([[[1.0]], [1.0]], [[1.0], [2.0]], r"Xs\[1\] must be"), ([[[1.0]]], [[1.0, 2.0]], r"Xs\[0\]"),
+        ([np.empty((1, 0))], [[1.0]], r"Xs\[0\] must be"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=why):
+            rows.read_rows(Xs, Ys)
+    rows.all_finite(designs, responses)
+    with pytest.raises(ValueError, match=r"Ys\[1\]"):
+        rows.all_finite(designs, [responses[0], np.array([np.nan])])
+    with pytest.raises(ValueError, match=r"Xs\[0\]"):
+        rows.all_finite([np.array([[np.inf]])], [np.array([1.0])])
