@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
-from math import isfinite
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -70,11 +70,11 @@ ORDINARY: dict[Callable[..., Any], Callable[[float], bool]] = {
 
 def one(name: str, value: Any, check: Callable[..., Any] = finite) -> None:
     """Check one number of a report, which may come from anybody."""
-    if type(value) in (int, float) and isfinite(value) and check in ORDINARY and ORDINARY[check](value):
+    if type(value) in (int, float) and check in ORDINARY and ORDINARY[check](value):  # NaN and infinities are none
         return
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ValueError(f"{name} must be one number, got {shown(value)}")
-    if abs(value) > np.finfo(float).max:
+    if abs(value) > float_info.max:  # a float of Python: NumPy would turn a whole number of any size into one of its own
         raise ValueError(f"{name} must be finite")
     check(name, value)
 
