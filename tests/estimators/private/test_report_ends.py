@@ -42,7 +42,7 @@ def test_numbers_of_reports_are_taken_beyond_the_ordinary_ones():
     for n in (1, 10**15, 10**15 + 1):
         assert dataclasses.replace(MEAN, n=n).n == n
     for n in (0, -1, 1.5, 10**400, -(10**400), np.inf, np.nan):
-        with pytest.raises(ValueError, match="n (must|holds NaN)"):
+        with pytest.raises(ValueError, match=r"n (must|holds NaN)"):
             dataclasses.replace(MEAN, n=n)
     for wrong in (True, "1", None, np.nan, np.inf, [1.0], 10**400, -(10**400)):
         with pytest.raises(ValueError, match="estimate"):
