@@ -181,7 +181,7 @@ class Agreement:
                 )
             if (law := getattr(self.own, "law", None)) is not None and report.guarantee.mechanism == "finite-output":
                 law.position(told / (1 if isinstance(report, MeanReport) else report.trials))
-            if report.guarantee.mechanism == "two-point" and low - told + reach > slack and told - high + reach > slack:
+            if report.guarantee.mechanism == "two-point" and told - (low - reach) > slack and high + reach - told > slack:
                 raise ValueError(
                     f"{name} is {told:.6g}, not one of the two answers {low - reach:.6g} and {high + reach:.6g}"
                 )

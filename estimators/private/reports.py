@@ -15,6 +15,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from sys import float_info
 from typing import Any
 from unicodedata import category
 
@@ -72,11 +73,11 @@ ORDINARY: dict[Callable[..., Any], Callable[[float], bool]] = {
 
 def one(name: str, value: Any, check: Callable[..., Any] = finite) -> None:
     """Check one number of a report, which may come from anybody."""
-    if type(value) in (int, float) and abs(value) <= LARGEST and check in ORDINARY and ORDINARY[check](value):
+    if type(value) in (int, float) and check in ORDINARY and ORDINARY[check](value):  # NaN and infinities are none
         return
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ValueError(f"{name} must be one number, got {shown(value)}")
-    if abs(value) > float(np.finfo(float).max):  # a whole number of any size compares with a plain float
+    if abs(value) > float_info.max:  # a float of Python: NumPy would turn a whole number of any size into one of its own
         raise ValueError(f"{name} must be finite")
     check(name, value)
 

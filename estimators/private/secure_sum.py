@@ -427,14 +427,13 @@ def lies_for_few(m: int, threshold: int) -> tuple[int, dict[int, list[int]]]:
     (2, [1, 2, 3, 4, 5], [1, 2, 6, 7, 8])
     """
     m, threshold = int(single(count, "m", m)), int(single(count, "threshold", threshold))
-    for few in range(1, threshold + 1):
-        others, each = list(range(few + 1, m + 1)), threshold - few
-        if m * each <= len(others) * (m - threshold):  # places on lists, which go round among the others
-            turns = [others[i % len(others)] for i in range(m * each)] if each else []
-            return few, {
-                place: [*range(1, few + 1), *sorted(turns[(place - 1) * each : place * each])] for place in range(1, m + 1)
-            }
-    raise ValueError(f"threshold must be at most the {m} parties, got {threshold}")
+    if threshold > m:
+        raise ValueError(f"threshold must be at most the {m} parties, got {threshold}")
+    # As many victims as the threshold always do; with fewer, the others have m (threshold - few) places on lists.
+    few = next(n for n in range(1, threshold + 1) if m * (threshold - n) <= (m - n) * (m - threshold))
+    others, each = list(range(few + 1, m + 1)), threshold - few
+    turns = [others[i % len(others)] for i in range(m * each)]  # who goes on the lists, round and round
+    return few, {place: [*range(1, few + 1), *sorted(turns[(place - 1) * each : place * each])] for place in range(1, m + 1)}
 
 
 @paired

@@ -1,0 +1,291 @@
+"""Arithmetic that models share: units, wide numbers, limits, quantiles of mixtures; against rationals, mpmath and SciPy."""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from estimators.numerics import inversion, limits, normal_mixture, quadrature, rows, spread_law, units, wide
+from estimators.numerics.wide import Wide
+
+RNG = np.random.default_rng
+
+# --- units -----------------------------------------------------------------------------------------------------------------
+
+
+def test_units_are_powers_of_two_below_a_size():
+    sizes = [1.0, 1.99, 2.0, 0.5, 0.49, 5e-324, 1e308, 0.0]
+    expected = [0, 0, 1, -1, -2, -1074, 1023, 0]
+    assert [units.exponent(size) for size in sizes] == expected == units.exponents(np.array(sizes)).tolist()
+    assert pytest.approx(np.log(2), abs=0) == units.LOG2
+
+
+def test_a_gaussian_unit_brings_the_smallest_variance_near_one():
+    for least in (0.5, 0.51, 1.9999, 2.0, 3.99, 4.0, 1e-9, 7e33):
+        v = np.array([least, np.inf, 50 * least])
+        k, y, small = units.gaussian_unit(np.array([3.0, 1.0, -2.0]), v)
+        assert 0.5 <= small[0] < 2
+        np.testing.assert_array_equal(small * 4.0**k, v)
+        np.testing.assert_array_equal(y * 2.0**k, [3.0, 1.0, -2.0])
+    assert units.gaussian_unit(np.ones(2), np.full(2, np.inf))[0] == 0
+
+
+def test_estimates_may_be_far_apart_but_not_farther():
+    v = np.ones(2)
+    near, far = np.array([0.0, 0.99e70]), np.array([0.0, 1.01e70])
+    units.gaussian_unit(near, v)
+    units.gaussian_unit(near + 0.0, v, centre=0.5e70)
+    units.gaussian_unit(np.array([-0.5e70, 0.0]), v, centre=0.4e70)
+    units.gaussian_unit(np.array([0.0, 0.5e70]), v, centre=-0.4e70)
+    units.gaussian_unit(np.array([0.0, 5e70]), np.array([1.0, np.inf]))  # of whom nothing is known lies anywhere
+    for y, centre in (
+        (far, None),
+        (near, -0.02e70),
+        (near, 1.01e70),
+        (np.array([1e70, -1e69]), None),
+        (np.array([-0.5e70, 0.0]), 0.6e70),
+        (np.array([0.0, 0.5e70]), -0.6e70),
+    ):
+        with pytest.raises(ValueError, match="estimates lie further apart"):
+            units.gaussian_unit(y, v, centre)
+    units.gaussian_unit(np.zeros(2), np.array([1.0, 0.99e140]))
+    with pytest.raises(ValueError, match="variances differ by more than a factor of 1e"):
+        units.gaussian_unit(np.zeros(2), np.array([1.0, 1.01e140]))
+
+
+def test_variances_change_their_unit_only_beyond_what_sums_bear():
+    seen = []
+
+    @units.homogeneous("a", "b", degree=2)
+    def product(a, b=1.0):
+        seen.append((np.max(a), np.max(b)))
+        return a * b
+
+    cases = [
+        (2.0**899, 1.0, 0), (2.0**901, 1.0, 128), (2.0**901, 2.0**-940, 128), (1.0, 2.0**-899, 0), (1.0, 2.0**-901, -700),
+        (2.0**699, 2.0**-901, -1), (2.0**701, 2.0**-901, 0), (0.0, 1.0, 0), (np.inf, 1.0, 0),
+    ]  # fmt: skip
+    for a, b, k in cases:
+        found = product(a, b)
+        assert seen[-1] == (np.ldexp(a, -k), np.ldexp(b, -k))
+        exact = Fraction(a) * Fraction(b) if np.isfinite(a) else None
+        assert found == (np.inf if exact is None or exact >= Fraction(2) ** 1024 else float(exact))
+
+    @units.homogeneous("a", "b", degree=1)
+    def total(a, b):
+        seen.append((a, b))
+        return a + b
+
+    assert total(2.0**-905, 2.0**-905) == 2.0**-904
+    assert seen[-1] == (2.0**700, 2.0**700)
+    mixed = product(np.array([2.0**901, 3.0]), 2.0)
+    np.testing.assert_array_equal(mixed, [2.0**902, 6.0])  # entry by entry
+    assert product(-1.0, 2.0**901) == -(2.0**901)  # the function itself says what it does with that
+    assert units.common_unit(np.array([3.0, 0.0]), np.array([np.inf])) == 0
+    assert units.common_unit(np.array([2.0**901]), np.array([5.0])) == 128
+    assert units.common_unit(np.array([0.0]), np.array([np.inf])) == 0
+    assert units.common_unit(np.array([2.0**-905]), np.array([2.0**3])) == 3 - 700
+    assert units.represented("x", 1.5, 1023) == 1.5 * 2.0**1023
+    with pytest.raises(ValueError, match="x are so large that their squares"):
+        units.represented("x", 1.5, 1024)
+
+
+# --- wide numbers ----------------------------------------------------------------------------------------------------------
+
+SPAN = [0.0, 5e-324, 1e-310, 3e-200, 0.7, 1.0, 6.5, 2e150, 1.7e308]
+
+
+def test_wide_numbers_are_rationals_rounded():
+    x, y = (part.ravel() for part in np.meshgrid(SPAN, SPAN))
+    a, b = Wide(x), Wide(y)
+    for found, exact in ((a + b, lambda s, t: s + t), (a * b, lambda s, t: s * t)):
+        for i, (s, t) in enumerate(zip(x, y, strict=True)):
+            value = exact(Fraction(s), Fraction(t))
+            told = Fraction(float(found.mantissas[i])) * Fraction(2) ** int(max(found.exponents[i], -5000))
+            assert abs(told - value) <= value * Fraction(1, 2**52)
+            assert found.mantissas[i] == 0 or 0.5 <= found.mantissas[i] < 1
+    over = a / b
+    for i, (s, t) in enumerate(zip(x, y, strict=True)):
+        if t == 0:
+            assert over[i : i + 1].floats()[0] == (0.0 if s == 0 else np.inf)
+        else:
+            told = Fraction(float(over.mantissas[i])) * Fraction(2) ** int(max(over.exponents[i], -5000))
+            assert abs(told - Fraction(s) / Fraction(t)) <= Fraction(s) / Fraction(t) * Fraction(1, 2**52)
+    np.testing.assert_array_equal(a.floats(), x)
+    assert float(Wide(1.5, 7).floats()) == 192.0
+    assert [float((Wide(0.0) * Wide(np.inf)).floats()), float((Wide(2.0) * Wide(np.inf)).floats())] == [0.0, np.inf]
+
+
+def test_pools_and_shares_of_wide_numbers():
+    v = np.array([1e-320, 3e200, 5.0])
+    assert float(wide.pooled(Wide(v[1:]), [2.0, 1.0]).floats()) == pytest.approx(5.0, rel=1e-15)
+    assert float(wide.pooled(Wide([2.0, 6.0, 3.0]), [1.0, 2.0, 0.5]).floats()) == pytest.approx(
+        1 / (1 / 2 + 2 / 6 + 0.5 / 3)
+    )
+    assert float(wide.pooled(Wide([2.0, 2.0])).floats()) == 1.0
+    assert float(wide.pooled(Wide([np.inf, np.inf])).floats()) == np.inf
+    assert wide.share(
+        Wide([1e-320, 3.0, np.inf, 0.0, 2.0]), Wide([3e-320, 1.0, 5.0, 0.0, np.inf])
+    ).floats() == pytest.approx([0.25, 0.75, 1.0, 0.0, 0.0], rel=1e-3)
+    np.testing.assert_array_equal(wide.relative_precisions(Wide([2.0, 4.0, np.inf])).floats(), [0.5, 0.25, 0.0])
+    np.testing.assert_array_equal(
+        wide.relative_precisions(Wide(np.array([[0.0, 2.0], [3.0, 4.0]]))).floats(), [[1.0, 0.5], [0.0, 0.25]]
+    )
+    assert float(Wide([1e300, 1e308, 1e308]).sum().floats()) == np.inf
+    assert float((Wide([1e300, 1e308, 1e308]).sum() / Wide(4.0)).floats()) == pytest.approx(5e307, rel=1e-7)
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------------
+
+
+def test_arithmetic_of_variances_and_its_limits():
+    inf, nan = np.inf, np.nan
+    assert limits.times([0.0, 0.0, 2.0, inf, -3.0], [inf, 5.0, 4.0, 3.0, 2.0]).tolist() == [0.0, 0.0, 8.0, inf, -6.0]
+    assert limits.quotient([0.0, 1.0, 1.0, 6.0, 2.0], [0.0, 0.0, -0.0, 4.0, inf]).tolist() == [0.0, inf, inf, 1.5, 0.0]
+    np.testing.assert_array_equal(limits.ratio([0.0, 1.0, 6.0, 0.0], [0.0, 0.0, 4.0, 2.0]), [nan, nan, 1.5, 0.0])
+    assert limits.harmonic([2.0, 0.0, inf, inf, 1e308], [6.0, 3.0, inf, 2.0, 1e308]).tolist() == [1.5, 0.0, inf, 2.0, 5e307]
+    assert limits.share([1.0, 3.0, 2.0, 0.0, inf, 4.0, 1e308], [3.0, 1.0, 2.0, 0.0, 3.0, inf, 1e308]).tolist() == [
+        0.25, 0.75, 0.5, 0.0, 1.0, 0.0, 0.5,
+    ]  # fmt: skip
+    assert limits.relative_precisions([[2.0, inf], [8.0, inf]]).tolist() == [[1.0, 1.0], [0.25, 1.0]]
+    assert limits.relative_precisions([[2.0, 8.0], [3.0, 1.0]], axis=1).tolist() == [[1.0, 0.25], [1 / 3, 1.0]]
+    assert limits.pooled_variance([2.0, 1.0, 4.0], [4.0, 2.0, inf]) == 1.0
+    assert limits.pooled_variance(1.0, [1e-320, 1e-320]) == pytest.approx(5e-321)
+    assert limits.pooled_variance(1.0, [inf, inf]) == inf
+    assert limits.pooled_variance(1.0, [0.0, 3.0]) == 0.0
+    keep, pull = limits.split([0.0, 3.0, inf, -0.5])
+    assert (keep.tolist(), pull.tolist()) == ([1.0, 0.25, 0.0, 2.0], [0.0, 0.75, 1.0, -1.0])
+    with pytest.raises(ValueError, match="lam must not be -1"):
+        limits.split([1.0, -1.0])
+
+
+# --- quantiles -------------------------------------------------------------------------------------------------------------
+
+
+def test_quantiles_of_jumps_flat_stretches_and_smooth_laws():
+    def cdf(t, rows):
+        smooth = stats.norm.cdf(t)
+        jump = np.where(t >= 0.3, 1.0, 0.2)
+        flat = np.where(t < 0.1, t, np.where(t < 0.6, 0.1, np.minimum(t - 0.5, 1.0)))
+        return np.select([rows == 0, rows == 1], [smooth, jump], flat)
+
+    def density(t, rows):
+        return np.select([rows == 0, rows == 1], [stats.norm.pdf(t), 0 * t], np.where((t < 0.1) | (t >= 0.6), 1.0, 0.0))
+
+    low, high = np.array([-9.0, 0.0, 0.0]), np.array([9.0, 1.0, 1.5])
+    for start in (low + 0.1, high, np.array([0.0, 0.9, 0.3])):
+        for q in (0.05, 0.5, 0.99):
+            found = inversion.quantiles(cdf, density, q, low, high, start)
+            exact = [stats.norm.ppf(q), 0.0 if q < 0.2 else 0.3, q if q < 0.1 else q + 0.5]
+            np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-15)
+    point = inversion.quantiles(cdf, density, 0.5, np.array([2.0]), np.array([2.0]), np.array([0.0]))
+    assert point.tolist() == [2.0]
+    assert inversion.root(lambda x: x**3 - 5, 1.0, 2.0, xtol=1e-14) == pytest.approx(5 ** (1 / 3), abs=1e-12)
+
+
+def test_quantiles_on_a_lattice_are_between_the_middles_of_its_steps():
+    values, weights = np.array([5.0, 1.0, 2.0]), np.array([1.0, 2.0, 1.0])  # middles at 1, 2.5 and 3.5 of 4
+    for q, exact in ((0.0, 1.0), (0.25, 1.0), (0.5, 1 + 2 / 3), (0.625, 2.0), (0.75, 3.5), (0.875, 5.0), (1.0, 5.0)):
+        assert inversion.lattice_quantile(values, weights, q) == pytest.approx(exact)
+
+
+def test_gauss_rules_of_points():
+    x, mass = np.array([0.0, 1.0, 5.0, 7.0, 11.0]), np.array([0.1, 0.3, 0.2, 0.3, 0.1])
+    assert quadrature.deviation(x, mass) == pytest.approx(np.sqrt(np.cov(x, aweights=mass, ddof=0)))
+    for places in (1, 2, 3, 4):
+        points, weights = quadrature.gauss(x, mass, places)
+        assert points.size == places
+        for power in range(2 * places):
+            assert weights @ points**power == pytest.approx(mass @ x**power, rel=1e-9)
+    assert spread_law.log_density([0.0, 5.0, 12.0]) == pytest.approx(-1.5 * np.log([4.0, 9.0, 16.0]))
+
+
+# --- mixtures of normal laws -----------------------------------------------------------------------------------------------
+
+
+def exact_quantile(q, weights, means, sds):
+    """By halving with 40 digits, from the side on which the tail is short."""
+    with mpmath.workdps(40):
+        laws = [[mpmath.mpf(float(x)) for x in part] for part in (weights, means, sds)]
+        sign = -1 if q > 0.5 else 1
+        tail = 1 - mpmath.mpf(q) if q > 0.5 else mpmath.mpf(q)
+        ends = [b + c * mpmath.mpf(float(stats.norm.ppf(q))) for b, c in zip(*laws[1:], strict=True)]
+        low, high = min(ends) - mpmath.mpf("1e-9"), max(ends) + mpmath.mpf("1e-9")
+        while high - low > mpmath.mpf("1e-20") * (1 + abs(high)):
+            t = (low + high) / 2
+            enough = sum(a * mpmath.ncdf(sign * (t - b) / c) for a, b, c in zip(*laws, strict=True)) >= tail
+            low, high = (low, t) if enough == (sign > 0) else (t, high)
+        return float(high)
+
+
+MIXTURES = [
+    ([0.3, 0.7], [-1.0, 2.0], [0.5, 1.5]), ([0.999, 0.001], [0.0, 0.0], [1.0, 30.0]), ([0.5, 0.5], [-5.0, 5.0], [1.0, 2.0]),
+    ([0.2, 0.5, 0.3], [1e6, 1e6 + 1, 1e6 - 2], [0.3, 0.2, 0.9]), ([0.6, 0.4], [0.0, 1e-3], [1e-3, 5e-3]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("law", MIXTURES)
+@pytest.mark.parametrize("q", [1e-12, 1e-3, 0.2, 0.5, 0.501, 0.93, 1 - 1e-9])
+def test_quantiles_of_mixtures_are_exact(law, q):
+    weights, means, sds = map(np.array, law)
+    exact = exact_quantile(q, weights, means, sds)
+    found = float(normal_mixture.quantile(q, weights, means, sds))
+    assert found == pytest.approx(exact, rel=1e-10, abs=1e-10 * sds.min())
+
+
+def test_expansions_are_cornish_and_fishers():
+    """Mean, variance, skewness and kurtosis of a mixture by its raw moments, for two laws in units far from one."""
+    for unit in (1.0, 1e-120, 1e90):
+        weights, means, sds = np.array([[0.3, 0.7]]), np.array([[-0.2, 0.4]]) * unit, np.array([[1.0, 1.3]]) * unit
+        m, s, w = means[0] / unit, sds[0] / unit, weights[0]
+        raw = [w @ m, w @ (m**2 + s**2), w @ (m**3 + 3 * m * s**2), w @ (m**4 + 6 * m**2 * s**2 + 3 * s**4)]
+        variance = raw[1] - raw[0] ** 2
+        third = raw[2] - 3 * raw[0] * raw[1] + 2 * raw[0] ** 3
+        fourth = raw[3] - 4 * raw[0] * raw[2] + 6 * raw[0] ** 2 * raw[1] - 3 * raw[0] ** 4
+        g1, g2 = third / variance**1.5, fourth / variance**2 - 3
+        for z in (-2.0, 0.3, 1.7):
+            spread, t = normal_mixture.expanded(np.array([z]), weights, means, sds)
+            near = z + g1 * (z**2 - 1) / 6 + g2 * (z**3 - 3 * z) / 24 - g1**2 * (2 * z**3 - 5 * z) / 36
+            assert spread[0] == pytest.approx(np.sqrt(variance) * unit)
+            assert t[0] == pytest.approx((raw[0] + np.sqrt(variance) * near) * unit, rel=1e-9)
+    spread, t = normal_mixture.expanded(
+        np.array([2.0]), np.array([[0.999, 0.001]]), np.zeros((1, 2)), np.array([[1.0, 30.0]])
+    )
+    assert t[0] == pytest.approx(2.0 * spread[0])  # of so heavy tails no expansion helps
+
+
+def test_many_mixtures_have_the_same_quantiles_as_few():
+    rng = RNG(0)
+    m = normal_mixture.MANY
+    weights = rng.dirichlet(np.ones(3), m)
+    means, sds = rng.normal(size=(m, 3)) * 3, rng.uniform(0.2, 4, (m, 3))
+    q = rng.uniform(0.001, 0.999, m)
+    many = normal_mixture.quantile(q, weights, means, sds)
+    some = slice(0, 500)
+    few = normal_mixture.quantile(q[some], weights[some], means[some], sds[some])
+    np.testing.assert_allclose(many[some], few, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(normal_mixture.cdf(many, weights, means, sds), q, rtol=1e-9)
+    assert normal_mixture.cdf(1.0, [0.5, 0.5], [1.0, 1.0], [0.0, 2.0], strict=True) == 0.25
+    assert normal_mixture.cdf(1.0, [0.5, 0.5], [1.0, 1.0], [0.0, 2.0]) == 0.75
+    assert normal_mixture.quantile(0.3, [1.0], [2.0], [4.0]) == pytest.approx(stats.norm.ppf(0.3, 2, 4))
+
+
+def test_rows_of_clients_are_read_client_by_client():
+    designs, responses = rows.read_rows([[[1, 2], [3, 4]], [[5, 6]]], [[True, False], [0.5]])
+    assert [x.tolist() for x in designs] == [[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]]]
+    assert [y.tolist() for y in responses] == [[1.0, 0.0], [0.5]]
+    for Xs, Ys, why in (
+        ([[[1.0]]], None, "one entry per client each, got 1 and none"), ([[[1.0]]], [[1.0], [2.0]], "got 1 and 2"),
+        ([], [], "got 0 and 0"), ([[[1.0]], [[1.0, 2.0]]], [[1.0], [2.0]], r"number of columns, got \[1, 2\]"),
+        ([[[1.0]], [1.0]], [[1.0], [2.0]], r"Xs\[1\] must be"), ([[[1.0]]], [[1.0, 2.0]], r"Xs\[0\]"),
+        ([np.empty((1, 0))], [[1.0]], r"Xs\[0\] must be"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=why):
+            rows.read_rows(Xs, Ys)
+    rows.all_finite(designs, responses)
+    with pytest.raises(ValueError, match=r"Ys\[1\]"):
+        rows.all_finite(designs, [responses[0], np.array([np.nan])])
+    with pytest.raises(ValueError, match=r"Xs\[0\]"):
+        rows.all_finite([np.array([[np.inf]])], [np.array([1.0])])
