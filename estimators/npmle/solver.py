@@ -289,10 +289,10 @@ def climb(clients: Clients, workers: Workers, state: State, moving: bool, tolera
             break
         last.append(now)
         target, moves = found
-        for share in (1.0, 0.25, 0.06) if moving else (1.0, 0.25, 0.06, 0.015, 0.004, 0.001):
+        for share in (1.0,) if moving else (1.0, 0.25, 0.06, 0.015, 0.004, 0.001):
             masses = state.masses + share * (target - state.masses)
             keep = masses > 0
-            t = np.clip(state.t + share * moves, clients.t.min(), clients.t.max())[keep] if moving else state.t[keep]
+            t = np.clip(state.t + moves, clients.t.min(), clients.t.max())[keep] if moving else state.t[keep]
             if (np.diff(t) > 0).all():
                 trial = evaluate(clients, workers, t, masses[keep] / masses.sum(), 3 if moving else 2)
                 if trial.value >= state.value - slack(state.value):
@@ -339,7 +339,7 @@ def improve(
         now = state, bound, places, heights
         idle = 0 if now[1] < best[1] or state.value > top + slack(top) else idle + 1
         best, top = (now if now[1] < best[1] else best), max(top, state.value)
-        if before is not None and now[1] > before[1] and state.value <= before[0].value + slack(state.value):
+        if before is not None and now[1] > before[1]:
             now = before
         before = None
         state, bound, places, heights = now
