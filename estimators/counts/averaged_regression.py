@@ -11,14 +11,14 @@ them; where priors are narrow, one law of the conjugate family with the mean and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from estimators.numerics.arrays import Floats
 
-__all__ = ["Nodes", "average", "spread_over"]
+__all__ = ["Nodes", "average", "coefficient_laws", "mean_over", "spread_over"]
 
 COARSE, FINE = 15, 19  # values of log rho, for the range that counts and for the average
 COUNTS = 14.0  # natural logarithms below the top beyond which a rho does not count
@@ -103,6 +103,34 @@ def average(
     return Nodes(log_rhos, weights / weights.sum(), means, roots)
 
 
+def predictors(nodes: Nodes, rows: Floats) -> Iterator[tuple[float, float, Floats, Floats]]:
+    """Yield log rho, weight, linear predictors (points, m) and their sds (m,) at Gauss-Hermite points, for rows (m, p)."""
+    x = np.polynomial.hermite_e.hermegauss(POINTS)[0]
+    for log_rho, weight, b, root in zip(*nodes, strict=True):
+        sd = np.sqrt(np.sum((rows @ root) ** 2, axis=1))
+        yield log_rho, weight, rows @ b + x[:, None] * sd, sd
+
+
+def point_weights() -> Floats:
+    """Return the weights of the Gauss-Hermite points of a linear predictor, which add up to one."""
+    w = np.polynomial.hermite_e.hermegauss(POINTS)[1]
+    return w / w.sum()
+
+
+def mean_over(nodes: Nodes, rows: Floats, inverse: Callable[[Floats], Floats]) -> Floats:
+    """Return the mean (m,) over overdispersion and coefficients of what `inverse` makes of linear predictors, for rows."""
+    w, total = point_weights(), np.zeros(len(rows))
+    for _, weight, eta, _ in predictors(nodes, rows):
+        total += weight * (w @ inverse(eta))
+    return total
+
+
+def coefficient_laws(nodes: Nodes, slopes: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return weights (k,), means (q, k) and sds (q, k) of the mixtures of normals that linear forms (q, p) follow."""
+    means = np.einsum("qp,kp->qk", slopes, nodes.means)
+    return nodes.weights, means, np.sqrt(np.sum(np.einsum("qp,kpr->qkr", slopes, nodes.roots) ** 2, axis=2))
+
+
 def spread_over(
     nodes: Nodes,
     basis: Floats,
@@ -116,12 +144,9 @@ def spread_over(
     `shapes` returns clients' parameters at linear predictors (points, m) and a log rho, `moments` the mean and the variance
     of laws, `alike` the law that has them.
     """
-    x, w = np.polynomial.hermite_e.hermegauss(POINTS)
-    w = w / w.sum()
-    parts = []
-    for log_rho, weight, b, root in zip(*nodes, strict=True):
-        sd = np.sqrt(np.sum((basis @ root) ** 2, axis=1))
-        laws = shapes(basis @ b + x[:, None] * sd, log_rho)
+    w, parts = point_weights(), []
+    for log_rho, weight, eta, sd in predictors(nodes, basis):
+        laws = shapes(eta, log_rho)
         if size * np.exp(log_rho) > WIDE and sd.max() > UNSURE:
             parts.append((weight * w, *laws))
             continue
