@@ -66,6 +66,17 @@ def best(slopes: Callable[[Floats], tuple[Floats, Floats]], basis: Floats, start
         b, value, slope = b + share * move, float(terms.sum()), ahead
 
 
+def lean(slope: Callable[[Floats], Floats], basis: Floats, b: Floats, root: Floats) -> Floats:
+    """Return how far the mean of the coefficients lies from their mode b, in units of their `root`, by third derivatives.
+
+    It is the first term that Laplace's method leaves out; where it is larger than one it is no small correction, and cut.
+    """
+    eta, step = basis @ b, 10 * STEP
+    third = (slope(eta + step) - 2 * slope(eta) + slope(eta - step)) / step**2
+    leant = 0.5 * np.einsum("m,m,mp->p", third, np.sum((basis @ root) ** 2, axis=1), basis @ root)
+    return leant / max(1.0, float(np.sqrt(leant @ leant)))
+
+
 def average(
     at: Callable[[Floats, float], tuple[Floats, Floats]],
     log_hyperprior: Callable[[float], float],
@@ -83,8 +94,9 @@ def average(
         b, found = start, []
         for log_rho in log_rhos[::-1]:  # from the widest prior, whose density has no sharp ridges
             b, value, curvature = best(lambda eta, s=log_rho: at(eta, s), basis, b)
-            root = np.linalg.inv(np.linalg.cholesky(curvature)).T
-            found.append((value + log_hyperprior(log_rho) + np.linalg.slogdet(root)[1], b, root))
+            root = np.asarray(np.linalg.inv(np.linalg.cholesky(curvature)).T, float)
+            mean = b + root @ lean(lambda eta, s=log_rho: at(eta, s)[1], basis, b, root)
+            found.append((value + log_hyperprior(log_rho) + np.linalg.slogdet(root)[1], mean, root))
         logs, means, roots = (np.array(part[::-1]) for part in zip(*found, strict=True))
         return logs, means, roots
 

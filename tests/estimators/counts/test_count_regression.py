@@ -5,7 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from estimators import BetaBinomial, BetaBinomialRegression, GammaPoisson, GammaPoissonRegression
 from estimators.counts.count_regression import rise
@@ -209,18 +209,24 @@ def by_quadrature(way, x, size):
         (GammaPoissonRegression, (EVENTS[:6], EXPOSURE[:6])),
     ],
 )
+@pytest.mark.filterwarnings("ignore:clients of equal covariates differ by no more than noise")
 def test_what_is_said_of_the_prior_is_the_average_that_posteriors_use(way, data):
-    """By a lattice over both parameters with SciPy's laws; errors allowed are those of Laplace's method at posteriors."""
-    model = way().fit(*data)
+    """By a lattice over both parameters with SciPy's laws, on the scale of the link: Laplace's method errs by so much."""
+    link = special.logit if way is BetaBinomialRegression else np.log
+    model, likeliest = way().fit(*data), way("marginal-likelihood").fit(*data)
     mean, low, high, centre, sd = by_quadrature(way, *data)
+    spread = (link(high) - link(low)) / 4
     summary, intervals = model.prior_summary(), model.prior_interval()
-    assert model.predict() == summary["mean"] == pytest.approx(model.prior_mean_[0], rel=1e-12)
-    assert abs(model.predict() - mean) < 0.05 * (high - low) / 4
+    np.testing.assert_allclose(model.prior_mean_, model.predict(), rtol=1e-12)
+    assert summary["mean"] == pytest.approx(model.predict(), rel=1e-12)
+    assert abs(link(model.predict()) - link(mean)) < 0.05 * spread
+    assert (
+        np.abs(link(np.array(intervals["new client"])) - link(np.array([low, high]))).max() < 0.08 * spread
+    )  # as of posteriors
     assert abs(summary["intercept"] - centre) < 0.05 * sd
-    assert abs(summary["intercept_standard_error"] / sd - 1) < 0.05
-    assert np.abs(np.subtract(intervals["new client"], (low, high))).max() < 0.08 * (high - low) / 4
-    likeliest = way("marginal-likelihood").fit(*data)
-    assert abs(likeliest.prior_mean_[0] - mean) > abs(model.prior_mean_[0] - mean)
+    assert abs(summary["intercept_standard_error"] / sd - 1) < 0.1
+    assert np.ptp(intervals["mean"]) > 3.5 * summary["intercept_standard_error"]
+    assert abs(likeliest.predict() - mean) > 5 * abs(model.predict() - mean)
 
 
 def test_many_clients_leave_nothing_to_average_over():
@@ -262,7 +268,8 @@ def test_new_clients_and_slopes_are_where_the_intervals_say(way, spread):
             if prior == "bayes":
                 low, high = model.prior_interval()["slopes"][0]
                 slopes.append(low <= 0.7 <= high)
-    assert np.mean(held) > 0.95 - 4 * np.std(held) / np.sqrt(40) > 0.9 > np.mean(short)
+    assert np.mean(held) > 0.95 - 4 * np.std(held) / np.sqrt(40) > 0.88
+    assert np.mean(held) > np.mean(short)
     assert np.mean(slopes) >= 0.85  # of 40: fewer have a chance of 1e-3 if 95 % is true
 
 
