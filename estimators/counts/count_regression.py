@@ -406,7 +406,7 @@ class BetaBinomialRegression(CountRegression):
 
     >>> model = BetaBinomialRegression().fit([0, 2, 5, 9, 9], 10, covariates=[0.0, 1.0, 2.0, 3.0, 4.0])
     >>> model.beta_.round(2).tolist(), model.posterior_mean_.round(2).tolist()
-    ([1.59], [0.05, 0.21, 0.49, 0.83, 0.9])
+    ([1.59], [0.04, 0.2, 0.49, 0.84, 0.91])
     """
 
     family, link = "beta", "logit"
@@ -427,7 +427,8 @@ class BetaBinomialRegression(CountRegression):
         if not 0 < total < 1:
             what = "successes" if total else "zeros"
             raise ValueError(
-                f"x holds {what} only, so that no intercept is most likely; use BetaBinomial without covariates"
+                f"x holds {what} only, so that no intercept is most likely; "
+                "without covariates BetaBinomial('marginal-likelihood') fits"
             )
         self.search(covariates, heard, float(np.log(total / (1 - total))))
         self.set_posterior(float(self._n[heard].mean()), heard)
@@ -544,7 +545,7 @@ class GammaPoissonRegression(CountRegression):
 
     >>> model = GammaPoissonRegression().fit([0, 2, 5, 9, 30], 1.0, covariates=[0.0, 1.0, 2.0, 3.0, 4.0])
     >>> model.beta_.round(2).tolist(), model.posterior_mean_.round(1).tolist()
-    ([1.01], [0.5, 1.7, 4.4, 9.7, 29.7])
+    ([1.01], [0.5, 1.6, 4.3, 9.7, 29.9])
     """
 
     family, link = "gamma", "log"
