@@ -312,7 +312,10 @@ class BetaBinomial(ConjugateModel):
         from scipy.special import expit
 
         if tally.ones.sum == 0 or tally.zeros.sum == 0 or both_kinds(tally) == 0:
-            raise ValueError("prior='bayes' needs a client with both ones and zeros; use 'marginal-likelihood' or 'fixed'")
+            raise ValueError(
+                "x holds no client with both successes and failures: prior='bayes' needs a client with both ones and zeros; "
+                "use 'marginal-likelihood' or 'fixed'"
+            )
         best = Maximum(np.log(self.mean_ / (1 - self.mean_)), self._rho, 0.0, 0, True)
         self._learnt = Surface(tally), best
         priors = average(*self._learnt)

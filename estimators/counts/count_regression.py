@@ -15,6 +15,7 @@ import numpy as np
 from estimators.counts import averaged_regression, beta_binomial, gamma_poisson
 from estimators.model import ClientModel
 from estimators.normal_means.meta_regression import Design, left_out, read_covariates
+from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
 from estimators.numerics.inversion import quantiles
 from estimators.numerics.limits import ratio
@@ -121,6 +122,10 @@ class CountRegression(ClientModel):
         """Return the variance of each client's prior."""
         raise NotImplementedError
 
+    def prior_shapes(self, mean: Floats, phi: float | Floats) -> tuple[Floats, Floats]:
+        """Return both parameters of the conjugate prior of this mean and concentration."""
+        raise NotImplementedError
+
     def shapes(self, mean: Floats, phi: float | Floats) -> tuple[Floats, Floats]:
         """Return both parameters of clients' conjugate posteriors, of a prior's means and concentration."""
         raise NotImplementedError
@@ -168,7 +173,7 @@ class CountRegression(ClientModel):
     def average(self, size: float, heard: Bools) -> None:
         """Set `laws_`, weights (k,) and parameters (k, m) of the conjugate laws whose average each client's posterior is."""
         basis = self._design.basis * self._basis_scale
-        own = heard / heard.sum()
+        self._size, own = size, heard / heard.sum()
 
         def at(eta, log_rho):
             value, slope, _ = self.value(eta, -log_rho)
@@ -182,6 +187,7 @@ class CountRegression(ClientModel):
         self._nodes = nodes = averaged_regression.average(
             at, lambda log_rho: log_rho + float(log_density(size * np.exp(log_rho))), basis, self._coefficients, size
         )
+        self.prior_mean_ = averaged_regression.mean_over(nodes, basis, self.inverse)
         self.laws_ = averaged_regression.spread_over(nodes, basis, size, shapes, self.moments, self.alike)
         mean, variance = self.moments(*self.laws_[1:])
         self.posterior_mean_ = self.laws_[0] @ mean
@@ -221,7 +227,11 @@ class CountRegression(ClientModel):
         q = single(probability, "q", q)
         if self.laws_ is None:
             return self.prior_mean_.copy()
-        weights, first, second = self.laws_
+        return self.mixture_quantile(self.laws_, q)
+
+    def mixture_quantile(self, laws: tuple[Floats, Floats, Floats], q: float) -> Floats:
+        """Return quantiles (m,) of averages of conjugate laws, given as `laws_` is."""
+        weights, first, second = laws
         each = self.law_quantile(first, second, q)
         if weights.size == 1 or q in (0.0, 1.0):
             return each[0]
@@ -258,24 +268,67 @@ class CountRegression(ClientModel):
         self.require_fit()
         return np.unique(self.prior_mean_) if self.laws_ is None else np.zeros(0)
 
+    def new_rows(self, covariates: ArrayLike | None) -> tuple[Floats, Bools]:
+        """Return rows (k, p) of new clients' linear predictors, and whose covariates break a rule of the fitted ones."""
+        if (self.covariates_ is None) != (covariates is None):
+            raise ValueError("covariates must be given if the model was fitted with covariates, and only then")
+        Z = np.zeros((1, 0)) if covariates is None else read_covariates(covariates, None, self._design.kept.size)
+        rows, blind = self._design.rows(Z)
+        return rows * self._basis_scale, blind
+
     def predict(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, covariates: ArrayLike | None = None
     ) -> float | Floats:
-        """Return the prior's mean for new clients of these covariates, array (k,); a number if the fit had none."""
+        """Return the mean of a new client's true value: for covariates (k, q) an array (k,), a number if the fit had none.
+
+        For "bayes" it is averaged over what all clients leave open about the prior.
+        """
         self.require_fit()
-        if covariates is None and self.covariates_ is None:
-            return float(self.prior_mean_[0])
-        if self.covariates_ is None or covariates is None:
-            raise ValueError("covariates must be given if the model was fitted with covariates, and only then")
-        Z = read_covariates(covariates, None, self._design.kept.size)
-        return self.inverse(self._design.rows(Z)[0] @ self._coefficients * self._basis_scale)
+        rows, _ = self.new_rows(covariates)
+        if self._nodes is None:
+            found = self.inverse(rows @ self._coefficients)
+        else:
+            found = averaged_regression.mean_over(self._nodes, rows, self.inverse)
+        return float(found[0]) if covariates is None else found
+
+    def new_client_interval(self, covariates: ArrayLike | None = None, level: float = 0.95) -> Floats:
+        """Return the ends of intervals for the true values of new clients, array (k, 2), or (2,) without covariates.
+
+        For "bayes" they count what all clients leave open about the prior; else the likeliest prior is taken for true.
+        Covariates that break a rule which held for all clients of the fit (of columns left out) tell nothing: such an
+        interval is all of the parameter's range.
+
+        >>> model = BetaBinomialRegression().fit([3, 5, 4, 6], 10)
+        >>> model.new_client_interval().round(2).tolist()
+        [0.08, 0.88]
+        """
+        self.require_fit()
+        level = single(fraction, "level", level)
+        rows, blind = self.new_rows(covariates)
+        if self._nodes is None:
+            mean, phi = self.inverse(rows @ self._coefficients), self.concentration_
+            if np.isinf(phi):
+                return np.column_stack([mean, mean])[0 if covariates is None else slice(None)]
+            first, second = self.prior_shapes(mean, phi)
+            laws = np.ones(1), first[None], second[None]
+        else:
+            laws = averaged_regression.spread_over(
+                self._nodes, rows, self._size,
+                lambda eta, log_rho: self.prior_shapes(self.inverse(eta), np.exp(-log_rho)), self.moments, self.alike,
+            )  # fmt: skip
+        ends = np.column_stack([self.mixture_quantile(laws, q) for q in ((1 - level) / 2, (1 + level) / 2)])
+        ends[blind] = self.law_quantile(np.ones(1), np.ones(1), 0.0)[0], self.law_quantile(np.ones(1), np.ones(1), 1.0)[0]
+        return ends[0] if covariates is None else ends
 
     def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain Python values; "sd" is that of clients of equal covariates, on average.
 
-        For "bayes" concentration and sd are those of the prior that borrows as much as the average does.
+        For "bayes" all is averaged over what clients leave open about the prior: the mean of new clients with these
+        covariates, intercept and slopes with their posterior sds as standard errors; concentration and sd are those of the
+        prior that borrows as much as the average does.  The likeliest values are in the attributes.
         """
         self.require_fit()
+        centres, errors = self.coefficients()
         return {
             "family": self.family,
             "link": self.link,
@@ -283,24 +336,47 @@ class CountRegression(ClientModel):
             "mean": float(self.prior_mean_.mean()),
             "sd": float(np.sqrt(self.prior_variance().mean())),
             "concentration": self.stated_concentration_,
-            "intercept": self.mu_,
-            "intercept_standard_error": self.mu_sd_,
-            "slopes": self.beta_.tolist(),
-            "slope_standard_errors": self.beta_sd_.tolist(),
+            "intercept": float(centres[0]),
+            "intercept_standard_error": float(errors[0]),
+            "slopes": centres[1:].tolist(),
+            "slope_standard_errors": errors[1:].tolist(),
         }
 
+    def coefficients(self) -> tuple[Floats, Floats]:
+        """Return intercept and slopes, and their standard errors, as the prior of `prior_summary` has them."""
+        if self._nodes is None:
+            return np.array([self.mu_, *self.beta_]), np.array([self.mu_sd_, *self.beta_sd_])
+        weights, means, sds = averaged_regression.coefficient_laws(self._nodes, self._design.slopes * self._basis_scale)
+        centres = means @ weights
+        errors = np.sqrt((sds**2 + (means - centres[:, None]) ** 2) @ weights)
+        errors[1:][~self._design.kept] = np.inf
+        return centres, errors
+
     def prior_interval(self, level: float = 0.95) -> dict[str, tuple[float, float] | list[tuple[float, float]]]:
-        """Return Wald's intervals for "mean" (the intercept) and "slopes", on the scale of the link."""
+        """Return intervals for "mean" (the intercept) and "slopes", on the scale of the link, and for a "new client".
+
+        For "bayes" they are of the averages' posterior, else Wald's.  "new client" is where the true value of a client
+        without data lies, on its own scale; with covariates see `new_client_interval`.
+        """
         from scipy.special import ndtri
 
         self.require_fit()
         level = single(fraction, "level", level)
-        reach = float(ndtri((1 + level) / 2))
-        ends = [
-            (float(b - reach * s), float(b + reach * s))
-            for b, s in zip([self.mu_, *self.beta_], [self.mu_sd_, *self.beta_sd_], strict=True)
-        ]
-        return {"mean": ends[0], "slopes": ends[1:]}
+        q = np.array([(1 - level) / 2, (1 + level) / 2])
+        if self._nodes is None:
+            centres, errors = self.coefficients()
+            ends = centres[:, None] + errors[:, None] * ndtri(q)
+        else:
+            told = np.append(True, self._design.kept)
+            laws = averaged_regression.coefficient_laws(self._nodes, self._design.slopes[told] * self._basis_scale)
+            ends = np.tile([-np.inf, np.inf], (told.size, 1))
+            ends[told] = np.column_stack([normal_mixture.quantile(tail, *laws) for tail in q])
+        pairs = [(float(low), float(high)) for low, high in ends]
+        found: dict[str, tuple[float, float] | list[tuple[float, float]]] = {"mean": pairs[0], "slopes": pairs[1:]}
+        if self.covariates_ is None:
+            low, high = self.new_client_interval(None, level)
+            found["new client"] = float(low), float(high)
+        return found
 
     family = ""
 
@@ -314,22 +390,23 @@ class BetaBinomialRegression(CountRegression):
     Parameters
     ----------
     prior : "bayes" averages posteriors over what all clients leave open about phi and the coefficients: the law of phi is
-        that of ``BetaBinomial``, coefficients are normal about their mode for each phi (``averaged_regression``).  The
-        likeliest prior is stated below, which posteriors do not use;
+        that of ``BetaBinomial``, coefficients are normal about their mode for each phi (``averaged_regression``).
+        `predict`, `prior_summary`, intervals and prior_mean_ are of that average;
         "marginal-likelihood" takes the likeliest prior for true: with few clients intervals are too short, and of no width
         where clients of equal covariates happen to differ by no more than noise.
 
     Attributes
     ----------
-    mu_, mu_sd_, beta_, beta_sd_ : intercept and slopes of the log-odds, with standard errors.
+    mu_, mu_sd_, beta_, beta_sd_ : likeliest intercept and slopes of the log-odds, with standard errors; those that
+        posteriors use are in `prior_summary`.
     concentration_ : phi, inf where clients of equal covariates do not differ beyond binomial noise.
     stated_concentration_ : phi of the prior that borrows as much as posteriors do.
-    prior_mean_ : array (m,) of m_i.  posterior_mean_, posterior_sd_, weights_ = n_i / (n_i + phi), averaged;
+    prior_mean_ : array (m,) of m_i, averaged.  posterior_mean_, posterior_sd_, weights_ = n_i / (n_i + phi), averaged;
         log_likelihood_, converged_, n_iter_ : as in ``BetaBinomial``.
 
     >>> model = BetaBinomialRegression().fit([0, 2, 5, 9, 9], 10, covariates=[0.0, 1.0, 2.0, 3.0, 4.0])
     >>> model.beta_.round(2).tolist(), model.posterior_mean_.round(2).tolist()
-    ([1.59], [0.05, 0.21, 0.49, 0.83, 0.9])
+    ([1.59], [0.04, 0.2, 0.49, 0.84, 0.91])
     """
 
     family, link = "beta", "logit"
@@ -350,7 +427,8 @@ class BetaBinomialRegression(CountRegression):
         if not 0 < total < 1:
             what = "successes" if total else "zeros"
             raise ValueError(
-                f"x holds {what} only, so that no intercept is most likely; use BetaBinomial without covariates"
+                f"x holds {what} only, so that no intercept is most likely; "
+                "without covariates BetaBinomial('marginal-likelihood') fits"
             )
         self.search(covariates, heard, float(np.log(total / (1 - total))))
         self.set_posterior(float(self._n[heard].mean()), heard)
@@ -385,10 +463,15 @@ class BetaBinomialRegression(CountRegression):
 
         return -np.logaddexp(0, eta) - np.logaddexp(0, -eta), 1 - 2 * expit(eta)
 
+    def prior_shapes(self, mean: Floats, phi: float | Floats) -> tuple[Floats, Floats]:
+        """Return alpha and beta of the prior."""
+        mean = np.clip(mean, 1e-300, 1 - 1e-16)
+        return mean * phi, (1 - mean) * phi
+
     def shapes(self, mean: Floats, phi: float | Floats) -> tuple[Floats, Floats]:
         """Return alpha and beta of clients' posteriors."""
-        mean = np.clip(mean, 1e-300, 1 - 1e-16)
-        return mean * phi + self._x, (1 - mean) * phi + (self._n - self._x)
+        alpha, beta = self.prior_shapes(mean, phi)
+        return alpha + self._x, beta + (self._n - self._x)
 
     def moments(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
         """Return mean and variance of Beta(first, second)."""
@@ -462,7 +545,7 @@ class GammaPoissonRegression(CountRegression):
 
     >>> model = GammaPoissonRegression().fit([0, 2, 5, 9, 30], 1.0, covariates=[0.0, 1.0, 2.0, 3.0, 4.0])
     >>> model.beta_.round(2).tolist(), model.posterior_mean_.round(1).tolist()
-    ([1.01], [0.5, 1.7, 4.4, 9.7, 29.7])
+    ([1.01], [0.5, 1.6, 4.3, 9.7, 29.9])
     """
 
     family, link = "gamma", "log"
@@ -503,10 +586,15 @@ class GammaPoissonRegression(CountRegression):
         """Return the variance of each client's prior."""
         return self.prior_mean_**2 / self.stated_concentration_
 
+    def prior_shapes(self, mean: Floats, phi: float | Floats) -> tuple[Floats, Floats]:
+        """Return shape and rate of the prior."""
+        rate = phi / np.maximum(mean, 1e-300)
+        return np.broadcast_to(phi, rate.shape), rate
+
     def shapes(self, mean: Floats, phi: float | Floats) -> tuple[Floats, Floats]:
         """Return shape and rate of clients' posteriors."""
-        rate = phi / np.maximum(mean, 1e-300) + self._e
-        return np.broadcast_to(phi + self._x, rate.shape), rate
+        shape, rate = self.prior_shapes(mean, phi)
+        return shape + self._x, rate + self._e
 
     def moments(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
         """Return mean and variance of Gamma(shape first, rate second)."""

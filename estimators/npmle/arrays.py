@@ -14,11 +14,12 @@ from estimators.numerics.arrays import Floats, Ints
 
 __all__ = [
     "CUT",
+    "FAINT",
     "FLOOR",
-    "cholesky",
+    "PIECES",
     "expand",
-    "forward",
     "peaks",
+    "solve",
     "spread_exponential",
     "spread_gaussian",
     "sums",
@@ -27,6 +28,8 @@ __all__ = [
 
 CUT = 36.25
 FLOOR = -700.0
+FAINT = 1e-30
+PIECES = 32
 ROWS = 256  # clients at a time: few enough that far atoms are left out, many enough for long inner loops
 
 
@@ -47,7 +50,6 @@ def sums(
     second: Floats,
 ) -> None:
     """Mixture density of each client, and sums over clients that a Newton step needs; as ``kernels.sums``."""
-    size = t.size
     for begin in range(0, p1.size, ROWS):
         rows = slice(begin, begin + ROWS)
         atoms = slice(int(low[rows].min()), int(high[rows].max()))
@@ -63,8 +65,11 @@ def sums(
         if order == 0:
             continue
         values *= np.divide(root, scale, out=np.zeros(scale.size), where=scale > 0)
+        loud = np.flatnonzero(values.max(axis=1) >= FAINT)
+        if not loud.size:
+            continue
+        values, atoms = values[loud[0] : loud[-1] + 1], slice(atoms.start + int(loud[0]), atoms.start + int(loud[-1]) + 1)
         first[0, atoms] += np.einsum("jm,m->j", values, root)
-        moved = np.empty((0, scale.size))
         if order == 3:
             if gaussian:
                 slope = (q1 - t[atoms, None]) * np.square(q2)
@@ -75,34 +80,30 @@ def sums(
             moved = values * slope
             first[1, atoms] += np.einsum("jm,m->j", moved, root)
             first[2, atoms] += np.einsum("jm,m->j", values * bend, root)
+            values = np.stack([values, moved], axis=1).reshape(-1, scale.size)
         if order >= 2:
-            second[atoms, atoms] += np.tril(np.einsum("jm,km->jk", values, values))
-        if order == 3:
-            moves = slice(size + atoms.start, size + atoms.stop)
-            second[moves, atoms] += np.einsum("jm,km->jk", moved, values)
-            second[moves, moves] += np.tril(np.einsum("jm,km->jk", moved, moved))
+            products, start = np.einsum("jm,km->jk", values, values), atoms.start * (2 if order == 3 else 1)
+            for c in range(min(second.shape[1], len(values))):
+                second[start : start + len(values) - c, c] += products.diagonal(c)
 
 
-def cholesky(a: Floats) -> bool:
-    """Overwrite the lower triangle of a symmetric matrix by its Cholesky factor; False if it is not positive definite."""
-    if not a.size:
-        return True
-    starts = (a != 0).argmax(axis=1)
-    stops = np.array([np.flatnonzero(starts <= i)[-1] + 1 for i in range(a.shape[0])])
-    for i, (start, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
-        column = a[i:stop, i] - np.einsum("jk,k->j", a[i:stop, start:i], a[i, start:i])
-        if not column[0] > 0:
+def solve(band: Floats, x: Floats) -> bool:
+    """Overwrite x by matrix^-1 x; False if the symmetric matrix is not positive definite; as ``kernels.solve``."""
+    size, width = band.shape
+    shares = np.zeros(2 * width - 1)  # of the rows below; zeros at the end stand for what is beyond the band
+    lower = np.lib.stride_tricks.sliding_window_view(shares, width)
+    for r, row in enumerate(band):
+        if not row[0] > 0:
             return False
-        a[i:stop, i] = column / np.sqrt(column[0])
-        a[i, i + 1 :] = 0.0
+        end = min(width, size - r)
+        shares[:end], shares[end:] = row[:end], 0.0
+        share = row[1:end] / row[0]
+        x[r + 1 : r + end] -= share * x[r]
+        band[r + 1 : r + end] -= share[:, None] * lower[1:end]
+    for r in range(size - 1, -1, -1):
+        end = min(width, size - r)
+        x[r] = (x[r] - np.einsum("k,k->", band[r, 1:end], x[r + 1 : r + end])) / band[r, 0]
     return True
-
-
-def forward(root: Floats, b: Floats) -> None:
-    """Overwrite the columns of b by root^-1 b, for a lower triangular root."""
-    for i, row in enumerate(root):
-        start = int((row != 0).argmax())
-        b[i] = (b[i] - np.einsum("k,km->m", root[i, start:i], b[start:i])) / root[i, i]
 
 
 def spread_gaussian(coefficients: Floats, nodes: Floats, starts: Ints, steps: Floats, reach: int, out: Floats) -> None:
@@ -180,20 +181,29 @@ def peaks(
 ) -> int:
     """Local maxima of the dual function inside or between the leaf cells, or at its left end; as ``kernels.peaks``."""
     b = coefficients[leaves]
-    falling = b[:, 1] <= b[:, 0]
-    summit = np.where(before < 0, lefts <= begin, coefficients[before, -1] > coefficients[before, -2])
-    kept = np.flatnonzero(np.where(falling, summit, ~(b[:, -1] > b[:, -2])))
-    b, falling, found = b[kept], falling[kept], kept.size
     with np.errstate(over="ignore", invalid="ignore"):
         slopes = np.diff(b, axis=1)
-        low, high = np.zeros(found), np.where(falling, 0.0, 1.0)
+        up = slopes > 0
+        first = ~up[:, 0] & np.where(before < 0, lefts <= begin, coefficients[before, -1] > coefficients[before, -2])
+        wavy = ((up[:, 1:] != up[:, :-1]).sum(axis=1) > 1) & (b.max(axis=1) > 1)
+        cells = [np.flatnonzero(first), np.flatnonzero(~wavy & up[:, 0] & ~up[:, -1])]
+        low, width = [np.zeros(len(part)) for part in cells], [np.full(len(part), i) for i, part in enumerate(cells)]
+        if wavy.any():
+            inside = [polynomial(slopes[wavy], np.full(wavy.sum(), i / PIECES)) > 0 for i in range(1, PIECES)]
+            rising = np.stack([up[wavy, 0], *inside, up[wavy, -1]], axis=1)
+            cell, piece = np.nonzero(rising[:, :-1] & ~rising[:, 1:])
+            cells.append(np.flatnonzero(wavy)[cell])
+            low, width = [*low, piece / PIECES], [*width, np.full(piece.size, 1 / PIECES)]
+        cell, low, high = np.concatenate(cells), np.concatenate(low), np.concatenate(low) + np.concatenate(width)
+        order = np.lexsort((low, cell))
+        cell, low, high, found = cell[order], low[order], high[order], cell.size
         for _ in range(40):
             middle = 0.5 * (low + high)
-            up = polynomial(slopes, middle) > 0
-            low, high = np.where(up, middle, low), np.where(up, high, middle)
+            rising = polynomial(slopes[cell], middle) > 0
+            low, high = np.where(rising, middle, low), np.where(rising, high, middle)
         middle = 0.5 * (low + high)
-        places[:found] = lefts[kept] + widths[kept] * middle
-        heights[:found] = polynomial(b, middle)
+        places[:found] = lefts[cell] + widths[cell] * middle
+        heights[:found] = polynomial(b[cell], middle)
     return found
 
 

@@ -148,7 +148,7 @@ class Dual:
         for low, out in self.workers(lambda rows: self.spread(rows, scaled)):
             values[low : low + out.size] += out
         loops.expand(values, bernstein_matrix(), self.windows, self.parents, self.sides, self.coefficients)
-        places, heights = np.empty((2, self.leaves.size))
+        places, heights = np.empty((2, NODES // 2 * self.leaves.size))  # room for all that polynomials can have
         found = loops.peaks(
             self.coefficients, self.leaves, self.before, self.lefts, self.widths, self.first, places, heights
         )

@@ -22,6 +22,10 @@ CUT = 36.25
 LANES = 64
 # Least log of a likelihood relative to its peak that is still told from zero; `npmle` takes densities this low as zero.
 FLOOR = -700.0
+# Likelihoods over the mixture's density that are left out of sums where all of a block's clients have less: they change D,
+# and the product of the curvature and masses, by no more.
+FAINT = 1e-30
+PIECES = 32  # of a cell whose coefficients rise and fall more than once, between which maxima are looked for
 
 
 @njit(nogil=True, cache=True)
@@ -64,25 +68,15 @@ def _dot(x, y):
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def _products(values, left, right, size, twice, second):
-    """Add the products of rows left .. right - 1 of `values`, and of those `size` further on if `twice`, to `second`."""
-    for j in range(left, right):
-        for k in range(left, j + 1):
+def _products(values, left, right, second):
+    """Add the products of rows left .. right - 1 of `values` to their upper band `second`."""
+    width = second.shape[1]
+    for r in range(left, right):
+        for c in range(r, min(r + width, right)):
             total = 0.0
             for m in range(LANES):
-                total += values[j, m] * values[k, m]
-            second[j, k] += total
-        if twice:
-            for k in range(left, right):
-                total = 0.0
-                for m in range(LANES):
-                    total += values[size + j, m] * values[k, m]
-                second[size + j, k] += total
-            for k in range(left, j + 1):
-                total = 0.0
-                for m in range(LANES):
-                    total += values[size + j, m] * values[size + k, m]
-                second[size + j, size + k] += total
+                total += values[r, m] * values[c, m]
+            second[r, c - r] += total
 
 
 @njit(nogil=True, cache=True)
@@ -91,11 +85,12 @@ def sums(gaussian, p1, p2, offset, weights, low, high, t, shapes, masses, order,
 
     shapes[0..5] hold alpha, beta and their first two derivatives at the atoms t.  `density` (clients) is overwritten.
     With V_j = L_ij / g_i and ' a derivative in t_j: order >= 1 adds sum w V_j to first[0, j], order 2 sum w V_j V_k to
-    second[j, k], order 3 further sum w V'_j to first[1, j], sum w V''_j to first[2, j], and to second the products with
-    V'_j in rows and columns K + j; k <= j and so on.  Client i sees atoms low[i] .. high[i] - 1 only.
+    second[j, k - j], k >= j.  Order 3 further adds sum w V'_j to first[1, j], sum w V''_j to first[2, j], and has the
+    products of V_0, V'_0, V_1, V'_1, ... in `second`.  Products further from the diagonal than it is wide are left out.
+    Client i sees atoms low[i] .. high[i] - 1 only, and sums leave out the first and the last where V_j is below FAINT.
     """
-    size = t.size
-    values = np.zeros((2 * size if order == 3 else size, LANES))
+    size, each = t.size, 2 if order == 3 else 1  # rows of `values` of each atom
+    values = np.zeros((each * size, LANES))
     bits = np.empty(LANES, np.int64)
     powers = bits.view(np.float64)
     q1, q2, q3 = np.zeros(LANES), np.zeros(LANES), np.zeros(LANES)
@@ -123,7 +118,7 @@ def sums(gaussian, p1, p2, offset, weights, low, high, t, shapes, masses, order,
             _exp(logs, bits, powers)
             mass = masses[j]
             for m in range(LANES):
-                values[j, m] = logs[m]
+                values[each * j, m] = logs[m]
                 scale[m] += mass * logs[m]
         for m in range(count):
             density[begin + m] = scale[m]
@@ -131,63 +126,62 @@ def sums(gaussian, p1, p2, offset, weights, low, high, t, shapes, masses, order,
             continue
         for m in range(LANES):
             scale[m] = root[m] / scale[m] if scale[m] > 0 else 0.0
+        while left < right and (values[each * left] * scale).max() < FAINT:
+            left += 1
+        while left < right and (values[each * (right - 1)] * scale).max() < FAINT:
+            right -= 1
         for j in range(left, right):
+            row = each * j
             for m in range(LANES):
-                values[j, m] *= scale[m]
-            first[0, j] += _dot(root, values[j])
+                values[row, m] *= scale[m]
+            first[0, j] += _dot(root, values[row])
             if order == 3:
                 if gaussian:
                     for m in range(LANES):
                         slope = (q1[m] - t[j]) * q2[m] * q2[m]
-                        values[size + j, m] = values[j, m] * slope
-                        logs[m] = values[j, m] * (slope * slope - q2[m] * q2[m])
+                        values[row + 1, m] = values[row, m] * slope
+                        logs[m] = values[row, m] * (slope * slope - q2[m] * q2[m])
                 else:
                     a, b, c, d = shapes[2, j], shapes[3, j], shapes[4, j], shapes[5, j]
                     for m in range(LANES):
                         slope = q1[m] * a + q2[m] * b
-                        values[size + j, m] = values[j, m] * slope
-                        logs[m] = values[j, m] * (slope * slope + q1[m] * c + q2[m] * d)
-                first[1, j] += _dot(root, values[size + j])
+                        values[row + 1, m] = values[row, m] * slope
+                        logs[m] = values[row, m] * (slope * slope + q1[m] * c + q2[m] * d)
+                first[1, j] += _dot(root, values[row + 1])
                 first[2, j] += _dot(root, logs)
         if order >= 2:
-            _products(values, left, right, size, order == 3, second)
+            _products(values, each * left, each * right, second)
 
 
-# Small matrices are factored here and not by LAPACK, whose threads cost more than they save and may change bits.  A root is
-# zero wherever its matrix is zero up to the row's first entry: atoms that no client sees together cost nothing.
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def cholesky(a):
-    """Overwrite the lower triangle of a symmetric matrix by its Cholesky factor; False if it is not positive definite."""
-    starts = np.empty(a.shape[0], np.int64)
-    for i in range(a.shape[0]):
-        start = 0
-        while start < i and a[i, start] == 0:
-            start += 1
-        starts[i] = start
-        for j in range(start, i + 1):
-            total = a[i, j]
-            for k in range(max(start, starts[j]), j):
-                total -= a[i, k] * a[j, k]
-            if j < i:
-                a[i, j] = total / a[j, j]
-            elif total > 0:
-                a[i, i] = np.sqrt(total)
-            else:
-                return False
-        a[i, i + 1 :] = 0.0
-    return True
-
-
+# Systems are solved here and not by LAPACK, whose threads cost more than they save and may change bits.
 @njit(nogil=True, cache=True)
-def forward(root, b):
-    """Overwrite the columns of b by root^-1 b, for a lower triangular root."""
-    for i in range(root.shape[0]):
-        for k in range(i):
-            if root[i, k] != 0:
-                for m in range(b.shape[1]):
-                    b[i, m] -= root[i, k] * b[k, m]
-        for m in range(b.shape[1]):
-            b[i, m] /= root[i, i]
+def solve(band, x):
+    """Overwrite x by matrix^-1 x; False if the symmetric matrix is not positive definite.
+
+    ``band`` : its upper half, row r from the diagonal on; overwritten.  A row ends at its last number: atoms that no client
+    sees together cost nothing.
+    """
+    size, width = band.shape
+    ends = np.empty(size, np.int64)
+    reached = 0
+    for r in range(size):
+        if not band[r, 0] > 0:
+            return False
+        end = min(width, size - r)
+        while end > reached - r and band[r, end - 1] == 0:
+            end -= 1
+        ends[r], reached = end, r + end
+        for c in range(1, end):
+            share = band[r, c] / band[r, 0]
+            if share != 0:
+                x[r + c] -= share * x[r]
+                for k in range(c, end):
+                    band[r + c, k - c] -= share * band[r, k]
+    for r in range(size - 1, -1, -1):
+        for c in range(1, ends[r]):
+            x[r] -= band[r, c] * x[r + c]
+        x[r] /= band[r, 0]
+    return True
 
 
 @njit(nogil=True, cache=True)
@@ -270,6 +264,15 @@ def _at(b, x, work):
 
 
 @njit(nogil=True, cache=True)
+def _pieces(b):
+    """Into how many pieces to divide a cell to tell its maxima apart: only those above 1 are ever asked for."""
+    turns = 0
+    for m in range(2, b.size):
+        turns += (b[m] > b[m - 1]) != (b[m - 1] > b[m - 2])
+    return PIECES if turns > 1 and b.max() > 1 else 1
+
+
+@njit(nogil=True, cache=True)
 def peaks(coefficients, leaves, before, lefts, widths, begin, places, heights):
     """Local maxima of the dual function inside or between the leaf cells, or at its left end; returns how many were stored.
 
@@ -279,26 +282,29 @@ def peaks(coefficients, leaves, before, lefts, widths, begin, places, heights):
     work = np.empty(coefficients.shape[1])
     for index in range(leaves.size):
         b = coefficients[leaves[index]]
-        if b[1] <= b[0]:
+        rising = b[1] > b[0]
+        if not rising:
             # Two cells agree on the slope between them but for rounding: a maximum there may lie inside neither.
             left = before[index]
             if lefts[index] <= begin if left < 0 else coefficients[left, -1] > coefficients[left, -2]:
                 places[found], heights[found] = lefts[index], b[0]
                 found += 1
-            continue
-        if b[-1] > b[-2]:
-            continue
-        low, high = 0.0, 1.0
-        for _ in range(40):
+        pieces = _pieces(b)
+        for piece in range(pieces):
+            low, high, rose = piece / pieces, (piece + 1) / pieces, rising
+            rising = b[-1] > b[-2] if piece == pieces - 1 else _at(b, high, work)[1] > 0
+            if rising or not rose:
+                continue
+            for _ in range(40):
+                middle = 0.5 * (low + high)
+                if _at(b, middle, work)[1] > 0:
+                    low = middle
+                else:
+                    high = middle
             middle = 0.5 * (low + high)
-            if _at(b, middle, work)[1] > 0:
-                low = middle
-            else:
-                high = middle
-        middle = 0.5 * (low + high)
-        places[found] = lefts[index] + widths[index] * middle
-        heights[found] = _at(b, middle, work)[0]
-        found += 1
+            places[found] = lefts[index] + widths[index] * middle
+            heights[found] = _at(b, middle, work)[0]
+            found += 1
     return found
 
 

@@ -14,10 +14,11 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from estimators.npmle.clients import condensed, cover, shapes
 from estimators.npmle.dual import Dual
-from estimators.numerics.arrays import ArrayLike, Floats
+from estimators.numerics.arrays import ArrayLike, Bools, Floats
 from estimators.numerics.validation import count, finite, nonnegative, positive, single
 
 if TYPE_CHECKING:
@@ -85,7 +86,8 @@ class State:
     """Atoms and masses with what a Newton step needs.
 
     ``density`` of each client, ``value``: log-likelihood less its constant; ``first``: D, D' and D'' at the atoms;
-    ``second``: minus the curvature in masses and, below it, in moves of the atoms times their masses.
+    ``second``: minus the curvature in masses or, each after its atom's mass, in moves of the atoms times their masses as
+    well, where masses are kept: the upper half of a matrix in its band, row r from the diagonal on.
     """
 
     t: np.ndarray
@@ -103,87 +105,110 @@ def evaluate(clients: Clients, workers: Workers, t: Floats, masses: Floats, orde
     reach = (37.5 if clients.family == "gaussian" else 53.0) * clients.s
     low, high = np.searchsorted(t, clients.t - reach), np.searchsorted(t, clients.t + reach, side="right")
     density = np.empty(clients.t.size)
-    width = (0, 0, t.size, 2 * t.size)[order]
+    each = max(order - 1, 0)  # rows of `second` for each atom
+    band = each * t.size, each * int((high - low).max())
 
     def task(rows):
-        first, second = np.zeros((3, t.size)), np.zeros((width, width))
+        first, second = np.zeros((3, t.size)), np.zeros(band)
         workers.loops.sums(
             clients.family == "gaussian", clients.p1[rows], clients.p2[rows], clients.offset[rows], clients.weights[rows],
             low[rows], high[rows], t, table, masses, order, density[rows], first, second,
         )  # fmt: skip
         return first, second
 
-    first, second = np.zeros((3, t.size)), np.zeros((width, width))
+    first, second = np.zeros((3, t.size)), np.zeros(band)
     for part in workers(task):
         first, second = first + part[0], second + part[1]
     alive = density.min() > 1e-300
     value = float(np.sum(clients.weights * np.log(density))) if alive else -np.inf
     total = clients.total
-    return State(t, masses, density, value, first / total, (second + np.tril(second, -1).T) / total)
+    return State(t, masses, density, value, first / total, second / total)
 
 
-NEGLIGIBLE = 1e-18  # of a matrix scaled to ones on its diagonal: far below the ridge that `factor` adds
+NEGLIGIBLE = 1e-18  # of a matrix scaled to ones on its diagonal: far below the ridge that `definite` adds
 
 
-def factor(matrix: Floats, loops: ModuleType) -> tuple[Floats, Floats, Floats] | None:
-    """Return a positive definite matrix, but for rounding, its lower Cholesky root, and what was added to it; or None."""
-    scale = np.sqrt(np.abs(matrix.diagonal()))
-    matrix = np.where(np.abs(matrix) > NEGLIGIBLE * scale * scale[:, None], matrix, 0.0)
+def ahead(x: NDArray[Any], width: int) -> NDArray[Any]:
+    """Return each entry with the `width` - 1 after it, zeros beyond the end, as rows of a view."""
+    return np.lib.stride_tricks.sliding_window_view(np.pad(x, (0, width - 1)), width)
+
+
+def times(band: Floats, x: Floats) -> Floats:
+    """Return the product of a symmetric matrix, by its upper band, and a vector."""
+    product = band[:, 0] * x
+    for c in range(1, min(band.shape)):
+        product[:-c] += band[:-c, c] * x[c:]
+        product[c:] += band[:-c, c] * x[:-c]
+    return product
+
+
+def trimmed(band: Floats) -> Floats:
+    """Return a band without numbers that are negligible beside its diagonal, and no wider than it must be."""
+    scale = np.sqrt(np.abs(band[:, 0]))
+    band = np.where(np.abs(band) > NEGLIGIBLE * scale[:, None] * ahead(scale, band.shape[1]), band, 0.0)
+    return band[:, : 1 + int(np.flatnonzero(band.any(axis=0)).max(initial=0))]
+
+
+def solution(band: Floats, right: Floats, free: Bools, loops: ModuleType) -> Floats | None:
+    """Return x of matrix x = right with entries that are not free 0, or None if the matrix is not positive definite."""
+    part = np.where(free[:, None] & ahead(free, band.shape[1]), band, 0.0)
+    part[~free, 0] = 1.0
+    x = np.where(free, right, 0.0)
+    return x if loops.solve(part, x) else None
+
+
+def definite(band: Floats, gain: Floats, free: Bools, loops: ModuleType) -> tuple[Floats, Floats] | None:
+    """Return the band of a positive definite matrix, but for rounding, and what was added to its diagonal; or None."""
     for ridge in (1e-14, 1e-13, 1e-12, 1e-11, 1e-10):
-        added = ridge * matrix.diagonal()
-        whole = matrix + np.diag(added)
-        root = whole.copy()
-        if loops.cholesky(root):
-            return whole, root, added
+        added = ridge * band[:, 0]
+        whole = band.copy()
+        whole[:, 0] += added
+        if solution(whole, gain, free, loops) is not None:
+            return whole, added
     return None
 
 
-def solved(root: Floats, right: Floats, loops: ModuleType) -> Floats:
-    """Return x of root root' x = right, for a lower triangular root."""
-    x = right[:, None].copy()
-    loops.forward(root, x)
-    loops.forward(root.T[::-1, ::-1], x[::-1])  # a transposed root is lower triangular from its end
-    return x[:, 0]
+def constrained(
+    band: Floats, gain: Floats, x: Floats, free: Bools, bounded: Bools, tolerance: float, near: int, loops: ModuleType
+) -> Floats:
+    """Return the least of q(x) = x' matrix x / 2 - gain' x over x >= 0 where `bounded` and 0 where not `free`.
 
-
-def nonnegative_solution(matrix: Floats, gain: Floats, x: Floats, tolerance: float, loops: ModuleType) -> Floats:
-    """Return the least of q(x) = x' matrix x / 2 - gain' x over x >= 0, starting from a given x >= 0.
-
-    It ends when no entry that is 0 has a slope below -`tolerance`, or below rounding.
+    It starts from an x that obeys, and ends when no bounded entry that is 0 has a slope below -`tolerance`, or below
+    rounding.
 
     Active sets (Lawson and Hanson 1974), many entries at a time: on the way to the least q over the free entries, those that
     would be the first of their neighbours to fall below 0 are put there; at the end those that q falls with come back, the
-    best of their neighbours.  Where that does not lower q, entries go and come one by one, which does.  Roots are cheap,
-    since atoms that no client sees together make an envelope of zeros.
+    best of their neighbours.  Where that does not lower q, entries go and come one by one, which does.  Solutions are cheap,
+    since atoms that no client sees together make a narrow band.
     """
 
-    def along(x: Floats, free: Any, near: int) -> Floats:
+    def along(x: Floats, free: Bools, near: int) -> Floats:
         """Return the least q over free entries, less those that went on the way: the first of `near` on either side."""
         while True:
-            aim, root = np.zeros(x.size), matrix[np.ix_(free, free)]
-            if not loops.cholesky(root):
+            aim = solution(band, gain, free, loops)
+            if aim is None:
                 return x
-            aim[free] = solved(root, gain[free], loops)
-            if not (low := aim < 0).any():
+            if not (low := bounded & (aim < 0)).any():
                 return aim
             shares = np.divide(x, x - aim, out=np.full(x.size, np.inf), where=low)
             gone = low & (shares == least_near(shares, near))
-            x = np.where(gone, 0.0, np.maximum(x + shares.min() * (aim - x), 0.0))
+            x = x + shares.min() * (aim - x)
+            x[gone | (bounded & (x < 0))] = 0.0
             free = free & ~gone
 
-    x = along(x, x > 0, NEAR)
+    x = along(x, free & (~bounded | (x > 0)), near)
     for _ in range(x.size):
-        terms = matrix * x
-        sums = terms.sum(axis=1)
+        sums = times(band, x)
+        rounding = 1e-13 * (times(np.abs(band), np.abs(x)) + np.abs(gain))
         pull = gain - sums
-        pull[(x > 0) | (pull <= tolerance + 1e-13 * (np.abs(terms).sum(axis=1) + np.abs(gain)))] = 0.0
+        pull[~(free & bounded) | (x > 0) | (pull <= tolerance + rounding)] = 0.0
         if not pull.any():
             break
-        for near in (NEAR, 8 * NEAR, x.size):
-            back = (pull > 0) & (-pull == least_near(-pull, near))
-            found = along(x, (x > 0) | back, near)
+        for reach in (near, 8 * near, x.size):
+            back = (pull > 0) & (-pull == least_near(-pull, reach))
+            found = along(x, free & (~bounded | (x > 0) | back), reach)
             move = found - x
-            if move @ (sums - gain) + 0.5 * move @ (matrix @ move) < 0:  # what q gains
+            if move @ (sums - gain) + 0.5 * move @ times(band, move) < 0:  # what q gains
                 x = found
                 break
         else:
@@ -202,45 +227,43 @@ def least_near(values: Floats, near: int) -> Floats:
 def targets(state: State, moving: bool, tolerance: float, loops: ModuleType) -> tuple[Floats, Floats] | None:
     """Return masses >= 0 and moves that maximise the second-order model of the log-likelihood less n times the sum.
 
-    Moves are eliminated from the model (Schur complement); None if it is not concave.  Slopes at masses of 0 are at most a
-    tenth of `tolerance`.
+    Where that is not concave, its concave part stands for it, which is close where slopes are small.  None if rounding
+    spoils that as well.  Slopes at masses of 0 are at most a tenth of `tolerance`.
     """
-    k = state.t.size
     value, slope, bend = state.first
-    hessian = state.second[:k, :k]
-    gain = value - 1 + hessian @ state.masses
-    free = np.flatnonzero((bend != 0) & (state.masses > 0)) if moving else np.empty(0, int)  # D'' is set to 0 at the ends
-    mass = state.masses[free]
-    # In masses p and moves m times the present masses, the model's gradient in m is slope - cross (p - masses) - inner m.
-    cross = state.second[k + free, :k]
-    cross[np.arange(free.size), free] -= slope[free] / mass
-    found = factor(state.second[np.ix_(k + free, k + free)] - np.diag(bend[free] / mass), loops)
-    if found is None:
+    each = 2 if moving else 1
+    # Unknowns are the masses or, in turns, masses p and moves times the present masses, which begin at 0.
+    x, rise, free = np.zeros(each * state.t.size), np.empty(each * state.t.size), np.ones(each * state.t.size, bool)
+    x[::each], rise[::each] = state.masses, value - 1
+    bounded, stirs = np.arange(x.size) % each == 0, (bend != 0) & (state.masses > 0)  # D'' is set to 0 at the ends
+    if moving:
+        free[1::2], rise[1::2] = stirs, slope
+    for concave in (False, True):
+        band = state.second.copy()
+        if moving:
+            by_mass = np.divide(1.0, state.masses, out=np.zeros(bend.size), where=stirs)
+            band[1::2, 0] -= by_mass * (np.minimum(bend, 0) if concave else bend)
+            band[::2, 1] -= 0 if concave else by_mass * slope
+        band = trimmed(band)
+        gain = rise + times(band, x)
+        found = definite(band, gain, free, loops)
+        if found is not None:
+            break
+    else:
         return None
-    root = found[1]
-    sides = np.column_stack([cross, slope[free] + cross @ state.masses])
-    loops.forward(root, sides)
-    hessian = hessian - np.einsum("ij,ik->jk", sides[:, :k], sides[:, :k])
-    gain = gain - sides[:, :k].T @ sides[:, k]
-    found = factor(hessian, loops)
-    if found is None:
-        return None
-    matrix, _, added = found
+    band, added = found
     # What was added pulls towards the present masses, not towards 0, so that it leaves no bias where steps end.
-    gain = gain + added * state.masses
-    target = nonnegative_solution(matrix, gain, state.masses, 0.1 * tolerance, loops)
-    moves = np.zeros(k)
-    back = (sides[:, k] - sides[:, :k] @ target)[:, None]
-    loops.forward(root.T[::-1, ::-1], back[::-1])
-    moves[free] = back[:, 0] / mass
-    return target, moves
+    target = constrained(band, gain + added * x, x, free, bounded, 0.1 * tolerance, NEAR * each, loops)
+    moves = target[1::2] / state.masses if moving else np.zeros(state.t.size)
+    room = 0.45 * np.diff(state.t, prepend=-np.inf, append=np.inf)  # atoms keep their order: one must not spoil all steps
+    return target[::each], np.clip(moves, -room[:-1], room[1:])
 
 
 def excess(state: State, moving: bool) -> float:
     """Return how far D exceeds 1 at the atoms or, with the gain that a move of the atom alone promises, near them."""
     value, slope, bend = state.first
     if moving:
-        bend = state.masses * state.second.diagonal()[state.t.size :] - bend
+        bend = state.masses * state.second[1::2, 0] - bend
         value = value + np.divide(slope**2, 2 * bend, out=np.zeros(bend.size), where=bend > 0)
     return value.max() - 1
 
@@ -269,7 +292,7 @@ def climb(clients: Clients, workers: Workers, state: State, moving: bool, tolera
         for share in (1.0,) if moving else (1.0, 0.25, 0.06, 0.015, 0.004, 0.001):
             masses = state.masses + share * (target - state.masses)
             keep = masses > 0
-            t = (np.clip(state.t + moves, clients.t.min(), clients.t.max()) if moving else state.t)[keep]
+            t = np.clip(state.t + moves, clients.t.min(), clients.t.max())[keep] if moving else state.t[keep]
             if (np.diff(t) > 0).all():
                 trial = evaluate(clients, workers, t, masses[keep] / masses.sum(), 3 if moving else 2)
                 if trial.value >= state.value - slack(state.value):
@@ -282,7 +305,8 @@ def climb(clients: Clients, workers: Workers, state: State, moving: bool, tolera
 
 def merged_atoms(state: State, places: Floats) -> tuple[Floats, Floats]:
     """Return atoms and masses with those on the same hill of D, by its local maxima, put together at their centre."""
-    hill = np.abs(places[:, None] - state.t).argmin(axis=0)
+    places = np.sort(places)
+    hill = np.searchsorted((places[1:] + places[:-1]) / 2, state.t)
     mass = np.bincount(hill, state.masses, places.size).astype(float)
     held = mass > 0
     centre = np.bincount(hill, state.masses * state.t, places.size)[held] / mass[held]
@@ -328,7 +352,7 @@ def improve(
         else:
             # Atoms found on fewer clients may lie outside the range by rounding.
             old = np.clip(state.t, clients.t.min(), clients.t.max()) if moving else state.t
-            t = np.union1d(old, places[heights > 1])
+            t = np.union1d(old, places[heights > 1 + 0.1 * tolerance])
             masses = np.bincount(np.searchsorted(t, old), state.masses, t.size).astype(float)
             state = climb(clients, workers, evaluate(clients, workers, t, masses, 2), False, 0.1 * (bound - 1), 3)
     return best[0], best[1], best[2], rounds

@@ -1,13 +1,15 @@
 """Counts with covariates: glmmTMB's numbers, the models without covariates, laws, simulation, bad input."""
 
+import warnings
 from functools import partial
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from estimators import BetaBinomial, BetaBinomialRegression, GammaPoisson, GammaPoissonRegression
 from estimators.counts.count_regression import rise
+from estimators.numerics import spread_law
 
 # cbpp of lme4 (Lesnoff et al. 2004): cattle with the disease, herd size, and period of each visit.
 SICK = np.array(
@@ -173,6 +175,114 @@ def test_intervals_of_the_average_hold_with_few_clients(spread):
         assert (high > low).all()
         held.append(np.mean((low <= truth) & (truth <= high)))
     assert np.mean(held) > 0.95 - 4 * np.std(held) / np.sqrt(40)
+
+
+def by_quadrature(way, x, size):
+    """Mean, and 2.5 and 97.5 % points of a new client's true value, and mean and sd of the intercept, on a fine lattice."""
+    unit = np.mean(size) if way is BetaBinomialRegression else np.mean(x)
+    log_rho, eta = np.meshgrid(np.linspace(np.log(1e-4 / unit), np.log(1e4), 120), np.linspace(-9, 9, 361), indexing="ij")
+    log_rho, eta = log_rho.ravel(), eta.ravel()
+    phi = np.exp(-log_rho)
+    if way is BetaBinomialRegression:
+        mean = 1 / (1 + np.exp(-eta))
+        chance = sum(stats.betabinom.logpmf(a, b, mean * phi, (1 - mean) * phi) for a, b in zip(x, size, strict=True))
+        chance, law = chance + np.log(mean * (1 - mean)), stats.beta(mean * phi, (1 - mean) * phi)
+    else:
+        mean = np.exp(eta)
+        chance = sum(stats.nbinom.logpmf(a, phi, phi / (phi + b * mean)) for a, b in zip(x, size, strict=True))
+        law = stats.gamma(phi, scale=mean / phi)
+    logs = chance + log_rho + spread_law.log_density(unit * np.exp(log_rho))
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    some = np.flatnonzero(weights > 1e-9)
+    law = law.dist(*(a[some] for a in law.args), **{name: a[some] for name, a in law.kwds.items()})
+    low, high = (optimize.brentq(lambda t, q=q: np.sum(weights[some] * law.cdf(t)) - q, 1e-9, 1e3) for q in (0.025, 0.975))
+    centre = np.sum(weights * eta)
+    return np.sum(weights * mean), low, high, centre, np.sqrt(np.sum(weights * (eta - centre) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("way", "data"),
+    [
+        (BetaBinomialRegression, ([1, 5, 0, 3, 4, 9], [6, 20, 8, 9, 12, 40])),
+        (BetaBinomialRegression, ([3, 5, 4, 6], [10] * 4)),
+        (GammaPoissonRegression, (EVENTS[:6], EXPOSURE[:6])),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:clients of equal covariates differ by no more than noise")
+def test_what_is_said_of_the_prior_is_the_average_that_posteriors_use(way, data):
+    """By a lattice over both parameters with SciPy's laws, on the scale of the link: Laplace's method errs by so much."""
+    link = special.logit if way is BetaBinomialRegression else np.log
+    model, likeliest = way().fit(*data), way("marginal-likelihood").fit(*data)
+    mean, low, high, centre, sd = by_quadrature(way, *data)
+    spread = (link(high) - link(low)) / 4
+    summary, intervals = model.prior_summary(), model.prior_interval()
+    np.testing.assert_allclose(model.prior_mean_, model.predict(), rtol=1e-12)
+    assert summary["mean"] == pytest.approx(model.predict(), rel=1e-12)
+    assert abs(link(model.predict()) - link(mean)) < 0.05 * spread
+    assert (
+        np.abs(link(np.array(intervals["new client"])) - link(np.array([low, high]))).max() < 0.08 * spread
+    )  # as of posteriors
+    assert abs(summary["intercept"] - centre) < 0.05 * sd
+    assert abs(summary["intercept_standard_error"] / sd - 1) < 0.1
+    assert np.ptp(intervals["mean"]) > 3.5 * summary["intercept_standard_error"]
+    assert abs(likeliest.predict() - mean) > 5 * abs(model.predict() - mean)
+
+
+def test_many_clients_leave_nothing_to_average_over():
+    g = np.random.default_rng(3)
+    z, n = g.normal(size=3000), g.integers(20, 60, 3000)
+    mean = 1 / (1 + np.exp(1 - 0.7 * z))
+    x = g.binomial(n, g.beta(mean * 10, (1 - mean) * 10))
+    model, likeliest = (BetaBinomialRegression(prior).fit(x, n, z) for prior in ("bayes", "marginal-likelihood"))
+    for key in ("mean", "slopes"):
+        ends, wald = (np.array(fit.prior_interval()[key]).ravel() for fit in (model, likeliest))
+        np.testing.assert_allclose(ends, wald, atol=0.1 * likeliest.mu_sd_)
+    new = [[-1.0], [0.5]]
+    np.testing.assert_allclose(model.predict(new), likeliest.predict(new), atol=1e-3)
+    np.testing.assert_allclose(model.new_client_interval(new), likeliest.new_client_interval(new), atol=5e-3)
+
+
+@pytest.mark.parametrize("spread", [3.0, 30.0])
+@pytest.mark.parametrize("way", [BetaBinomialRegression, GammaPoissonRegression])
+def test_new_clients_and_slopes_are_where_the_intervals_say(way, spread):
+    """Ten clients; the share of new clients inside is exact for each fit, so that only fits vary."""
+    g, held, slopes, short = np.random.default_rng(11), [], [], []
+    for _ in range(40):
+        z, size = g.normal(size=10), g.integers(5, 60, 10)
+        eta, new = 0.7 * z - 1, 0.5
+        if way is BetaBinomialRegression:
+            mean, at = 1 / (1 + np.exp(-eta)), 1 / (1 + np.exp(1 - 0.7 * new))
+            data = g.binomial(size, g.beta(mean * spread, (1 - mean) * spread)), size, z
+            law = stats.beta(at * spread, (1 - at) * spread)
+        else:
+            at = np.exp(0.7 * new - 1)
+            data = g.poisson(size * np.exp(eta) * g.gamma(spread, 1 / spread, 10)), size, z
+            law = stats.gamma(spread, scale=at / spread)
+        for prior, found in (("bayes", held), ("marginal-likelihood", short)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)
+                model = way(prior).fit(*data)
+            low, high = model.new_client_interval([[new]])[0]
+            found.append(law.cdf(high) - law.cdf(low))
+            if prior == "bayes":
+                low, high = model.prior_interval()["slopes"][0]
+                slopes.append(low <= 0.7 <= high)
+    assert np.mean(held) > 0.95 - 4 * np.std(held) / np.sqrt(40) > 0.88
+    assert np.mean(held) > np.mean(short)
+    assert np.mean(slopes) >= 0.85  # of 40: fewer have a chance of 1e-3 if 95 % is true
+
+
+def test_covariates_that_break_a_rule_of_the_fit_tell_nothing_of_a_new_client():
+    z = np.column_stack([Z, 2 * np.array(Z)])
+    for way, data, top in ((BetaBinomialRegression, ([3] * 12, 10), 1.0), (GammaPoissonRegression, (EVENTS, 1.0), np.inf)):
+        with pytest.warns(UserWarning, match="left out"):
+            model = way().fit(*data, z)
+        kept, broken = model.new_client_interval([[1.0, 2.0], [1.0, 3.0]])
+        assert 0 < kept[0] < kept[1] < top
+        assert broken.tolist() == [0.0, top]
+        assert model.prior_interval()["slopes"][1] == (-np.inf, np.inf)
+        assert model.prior_summary()["slope_standard_errors"][1] == np.inf
 
 
 def test_rising_factorials():

@@ -225,8 +225,24 @@ def test_loops_against_differences(family, loops):
     assert state.first[0] == pytest.approx(w @ share / total, rel=1e-12)
     assert state.first[1] == pytest.approx(w @ slope / total, rel=1e-5, abs=1e-6)
     assert state.first[2] == pytest.approx(w @ bend / total, rel=1e-3, abs=1e-2)
-    both = np.hstack([share, slope])
-    assert state.second == pytest.approx(both.T @ (w[:, None] * both) / total, rel=1e-5, abs=1e-5)
+    both = np.stack([share, slope], axis=2).reshape(share.shape[0], -1)
+    assert whole(state.second) == pytest.approx(both.T @ (w[:, None] * both) / total, rel=1e-5, abs=1e-5)
+
+
+def whole(band):
+    """The symmetric matrix of an upper band, one entry at a time."""
+    matrix = np.zeros((len(band), len(band)))
+    for (row, offset), value in np.ndenumerate(band):
+        if row + offset < len(band):
+            matrix[row, row + offset] = matrix[row + offset, row] = value
+    return matrix
+
+
+def banded(matrix, width):
+    """The upper band of a symmetric matrix."""
+    return np.array(
+        [[matrix[r, r + c] if r + c < len(matrix) else np.nan for c in range(width)] for r in range(len(matrix))]
+    )
 
 
 def likelihood_at_peaks(clients, t):
@@ -276,21 +292,25 @@ def test_the_two_modules_of_loops_agree(family, n):
     assert one[3] == pytest.approx(two[3], rel=1e-9, abs=1e-11 * np.abs(two[3]).max())
 
 
-def test_the_two_ways_to_solve_systems_agree():
-    rng = np.random.default_rng(0)
-    rows = rng.normal(size=(40, 30))
-    matrix, sides = rows.T @ rows, rng.normal(size=(30, 4))
+@pytest.mark.parametrize("width", [1, 2, 7, 30])
+def test_banded_systems_against_numpys_solution(loops, width):
+    """Also with rows that end before the band does, as atoms of clients far apart have."""
+    rng = np.random.default_rng(width)
+    matrix = rng.normal(size=(30, 30))
+    matrix[np.abs(np.subtract.outer(np.arange(30), np.arange(30))) >= width] = 0.0
+    matrix[9:, :9] = matrix[:9, 9:] = 0.0
+    matrix = matrix + matrix.T + 4 * np.sqrt(width) * np.eye(30)
+    right = rng.normal(size=30)
+    x, band = right.copy(), banded(matrix, width)
+    assert solver.times(band, right) == pytest.approx(matrix @ right, rel=1e-12, abs=1e-12)
+    assert loops.solve(band, x)
+    assert x == pytest.approx(np.linalg.solve(matrix, right), rel=1e-11, abs=1e-12)
+    assert not loops.solve(np.array([[1.0, 2.0], [1.0, 0.0]]), np.ones(2))
 
-    def solve(loops):
-        root, found = matrix.copy(), sides.copy()
-        assert loops.cholesky(root)
-        loops.forward(root, found)
-        return root, found
 
-    for one, two in zip(*both_ways(solve), strict=True):
-        assert one == pytest.approx(two, rel=1e-11, abs=1e-12)
-    assert both_ways(lambda loops: loops.cholesky(np.array([[1.0, 2.0], [2.0, 1.0]]))) == [False, False]
-    assert (arrays.CUT, arrays.FLOOR) == (kernels.CUT, kernels.FLOOR)
+def test_the_two_modules_have_the_same_constants():
+    for name in ("CUT", "FLOOR", "FAINT", "PIECES"):
+        assert getattr(arrays, name) == getattr(kernels, name), name
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -346,6 +366,42 @@ def test_peaks_and_bounds_of_cells_against_scipys_polynomials(loops, height):
     for chosen in (leaves, np.arange(1, 6), np.array([10]), np.arange(11, 15), np.array([11]), np.array([7]), np.array([9])):
         best = max(interpolate.BPoly(rough[i][:, None], [0, 1])(np.linspace(0, 1, 20001)).max() for i in chosen)
         assert best * (1 - 1e-13) <= loops.upper_bound(rough, chosen, 1e-6) <= best * (1 + 2e-6)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_all_maxima_of_a_wavy_cell_are_found(loops, seed):
+    """A cell may fall, rise and fall again: each maximum above 1 by SciPy's roots of the derivative, and no other."""
+    u = np.linspace(0.0, 1.0, dual.NODES)
+    values = 1 + np.cos(np.linspace(0.2 * seed, (4 + 0.2 * seed) * np.pi, dual.NODES))
+    cell = np.linalg.solve(stats.binom.pmf(np.arange(dual.NODES), dual.NODES - 1, u[:, None]), values)
+    polynomial = interpolate.BPoly(cell[:, None], [0, 1])
+    slope, grid = polynomial.derivative(), np.linspace(0.0, 1.0, 2001)
+    falls = np.flatnonzero((slope(grid[:-1]) > 0) & (slope(grid[1:]) <= 0))
+    roots = np.array([optimize.brentq(slope, grid[i], grid[i + 1], xtol=1e-15) for i in falls])
+    start = [0.0] if cell[1] <= cell[0] else []  # there a cell that nothing lies before is highest, too
+    roots = np.concatenate([start, roots])
+    places, heights = np.zeros((2, 8))
+    found = loops.peaks(cell[None], np.array([0]), np.array([-1]), np.array([2.0]), np.array([0.5]), 2.0, places, heights)
+    assert found == roots.size >= 2
+    assert places[:found] == pytest.approx(2 + 0.5 * roots, abs=1e-8)  # a top is flat: values hold half the digits
+    assert heights[:found] == pytest.approx([float(polynomial(x)) for x in roots], rel=1e-12)
+
+
+@pytest.mark.parametrize(("width", "atoms"), [(300.0, 135), (1000.0, 421), (6000.0, 2056)])
+def test_many_atoms_reach_the_optimum(width, atoms, monkeypatch):
+    """Thousands of well separated atoms: certified, and the first case by SciPy's densities everywhere as well."""
+    if atoms > 200:
+        monkeypatch.setattr(solver, "FEW", 0)  # NumPy's loops are for few clients, who have fewer atoms
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, width, 10_000) + rng.standard_normal(10_000)
+    best = maximise(gaussian_clients(x, 1.0))
+    assert best.converged
+    assert best.gap <= 1e-4
+    assert abs(best.support.size - atoms) <= 3
+    if width == 300.0:
+        mixture = stats.norm.pdf(x[:, None], best.support) @ best.masses
+        heights = [(stats.norm.pdf(x, t) / mixture).mean() for t in np.linspace(0, width, 4001)]
+        assert max(heights) <= np.exp(best.gap / x.size) + 1e-9
 
 
 def test_a_peak_between_two_cells_is_found_once(loops):
@@ -418,15 +474,16 @@ def test_masses_of_a_step_are_the_least_over_nonnegative_ones(loops, atoms, widt
     places, x = np.sort(rng.uniform(0, width, atoms)), rng.uniform(0, width, 300)
     table = np.exp(-0.5 * (x[:, None] - places) ** 2)
     gain = table.mean(axis=0) + rng.normal(0, 0.003, atoms)
-    matrix, root, _ = solver.factor(table.T @ table / x.size, loops)
-    found = solver.nonnegative_solution(matrix, gain, np.full(atoms, 1 / atoms), 1e-10, loops)
+    every = np.ones(atoms, bool)
+    matrix, _ = solver.definite(solver.trimmed(banded(table.T @ table / x.size, atoms)), gain, every, loops)
+    found = solver.constrained(matrix, gain, np.full(atoms, 1 / atoms), every, every, 1e-10, solver.NEAR, loops)
+    matrix = whole(matrix)
     slope = matrix @ found - gain
     assert found.min() == 0 < found.max()  # some bound holds, so that the problem is one
     assert slope.min() >= -2e-10
     assert np.abs(slope[found > 0]).max() < 1e-10
-    right = gain[:, None].copy()
-    loops.forward(root, right)
-    target = optimize.nnls(root.T, right[:, 0], maxiter=10**5)[0]
+    root = np.linalg.cholesky(matrix)
+    target = optimize.nnls(root.T, np.linalg.solve(root, gain), maxiter=10**5)[0]
     least, q = (0.5 * v @ matrix @ v - gain @ v for v in (target, found))
     assert q <= least + 1e-10
 
