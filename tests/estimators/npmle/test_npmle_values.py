@@ -1,5 +1,6 @@
 """Pieces of the nonparametric fit, number by number: SciPy's laws, mpmath's derivatives, plain loops, and enumeration."""
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -60,7 +61,11 @@ def test_every_peak_is_at_its_place_with_its_curvature(family):
     at = relative(clients, clients.t)
     np.testing.assert_allclose(at.diagonal(), 1.0, rtol=1e-12)
     assert (at <= 1 + 1e-12).all()
-    big = {"gaussian": data, "binomial": (HITS * 1e8 + 1e8, TRIALS * 1e8 + 2e8), "poisson": (TALLY * 1e8 + 1e8, EXPOSURE * 1e8)}
+    big = {
+        "gaussian": data,
+        "binomial": (HITS * 1e8 + 1e8, TRIALS * 1e8 + 2e8),
+        "poisson": (TALLY * 1e8 + 1e8, EXPOSURE * 1e8),
+    }
     clients = make(*big[family])
     for share in (-1.5, 0.4, 1.0):
         near = relative(clients, clients.t + share * clients.s).diagonal()
@@ -149,7 +154,7 @@ def test_unions_of_intervals():
             covered = {x for a, b in zip(lows, highs, strict=True) for x in range(a, b + 1)}
             starts, stops = dual.unions(lows, highs, gap)
             inside = sorted(covered)
-            cut = [(a, b) for a, b in zip(inside, inside[1:], strict=False) if b - a > max(gap, 1)]
+            cut = [(a, b) for a, b in itertools.pairwise(inside) if b - a > max(gap, 1)]
             if gap:
                 assert starts.tolist() == [inside[0], *(b for _, b in cut)]
                 assert stops.tolist() == [*(a for a, _ in cut), inside[-1]]
@@ -283,7 +288,7 @@ def test_the_start_is_thirty_rounds_of_expectation_maximisation(family):
 
 @MANY
 def test_a_grid_fit_is_the_best_on_its_points(family):
-    """Conditions of Karush, Kuhn and Tucker over the grid, by SciPy's laws; the gaps are n log max D, there and everywhere."""
+    """Karush, Kuhn and Tucker over the grid, by SciPy's laws; the gaps are n log max D, there and everywhere."""
     make, data, law, _ = FAMILIES[family]
     grid = {"gaussian": [3.0, -1.0, 1.2, 5.0, 3.0], "binomial": [0.95, 0.05, 0.4], "poisson": [0.1, 5.0, 0.7, 20.0]}[family]
     clients = make(*data, weights=W)

@@ -287,7 +287,9 @@ def test_roots_of_covariances_and_their_slopes(shape):
     if shape == "full":
         np.testing.assert_allclose(start, 0.7 * np.linalg.inv(X.T @ X / 30), rtol=1e-9)
     else:
-        np.testing.assert_allclose(start, np.diag(0.7 / power if shape == "diagonal" else [0.7 / power.mean()] * 3), rtol=1e-9)
+        np.testing.assert_allclose(
+            start, np.diag(0.7 / power if shape == "diagonal" else [0.7 / power.mean()] * 3), rtol=1e-9
+        )
     x = factor.start + 0.3 * RNG(3).normal(size=factor.start.size)
     A = RNG(4).normal(size=(3, 3))
 
@@ -335,7 +337,10 @@ def test_levels_leave_shared_coefficients_out():
     np.testing.assert_allclose(coordinates.out @ levels.roots(x)[1], levels.roots(x, white=False)[1], atol=1e-10)
     A = RNG(8).normal(size=(2, *levels.white.base.shape))
     np.testing.assert_allclose(
-        levels.pull(A), optimize.approx_fprime(x, lambda x: np.sum(A * np.stack(levels.roots(x))), 1e-6), rtol=1e-5, atol=1e-6
+        levels.pull(A),
+        optimize.approx_fprime(x, lambda x: np.sum(A * np.stack(levels.roots(x))), 1e-6),
+        rtol=1e-5,
+        atol=1e-6,
     )
     steep = np.stack([np.eye(3), 5 * np.eye(3)])
     slope, there = levels.escape(x, steep)
@@ -412,7 +417,9 @@ def test_joint_posteriors_are_their_draws(groups):
     for t in (-0.4, 0.6):
         np.testing.assert_allclose(model.posterior_cdf(t), stats.norm.cdf(t, model.posterior_mean_, model.posterior_sd_))
     for q in (0.03, 0.8):
-        np.testing.assert_allclose(model.posterior_quantile(q), stats.norm.ppf(q, model.posterior_mean_, model.posterior_sd_))
+        np.testing.assert_allclose(
+            model.posterior_quantile(q), stats.norm.ppf(q, model.posterior_mean_, model.posterior_sd_)
+        )
     X = np.array([[1.0, -0.5], [2.0, 3.0]])
     mean, sd = model.predict(3, X, return_sd=True)
     np.testing.assert_allclose(mean, X @ model.posterior_mean_[3])
