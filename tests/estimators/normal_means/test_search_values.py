@@ -207,7 +207,7 @@ def test_climbs_of_mixtures_end_at_a_maximum():
         p, mus, tau2s, value = data.em(p, mus, tau2s)  # which stands still there
     np.testing.assert_allclose([*p, *mus.ravel(), *tau2s], [*found.p, *found.mus.ravel(), *found.tau2s], rtol=1e-5)
     assert value == pytest.approx(found.value, rel=1e-10)
-    short, trace, good = data.climb(start, 2, 1e-9)
+    _, trace, good = data.climb(start, 2, 1e-9)
     assert (trace.size, good) == (3, False)
     same = Data(np.array([[1.0], [1.1], [0.9]]), np.full(3, 4.0), "gaussian")  # less spread than noise: a variance of 0
     start = Prior(np.ones(1), np.array([[0.0]]), np.ones(1), same.weigh(np.ones(1), np.array([[0.0]]), np.ones(1))[0])
@@ -337,7 +337,7 @@ def test_posteriors_with_estimated_variances_are_their_draws():
     assert truths.mean() == pytest.approx(model.prior_summary()["mean"], abs=0.1)
 
 
-# --- the likelihood of a spread ---------------------------------------------------------------------------------------------
+# --- the likelihood of a spread -------------------------------------------------------------------------
 
 
 def test_switches_of_the_likelihood():
@@ -346,7 +346,7 @@ def test_switches_of_the_likelihood():
         True,
     ]
     wide = MarginalLikelihood(np.zeros(9000), np.geomspace(1e-145, 1e145, 9000), None, "reml")
-    assert not wide.compiled  # one such variance, relative to the largest, is all that a product has room for
+    assert not wide.compiled  # a product has room for no two of them
     assert MarginalLikelihood(np.zeros(9000), np.geomspace(1e-70, 1e70, 9000), None, "reml").group == 2
     assert MarginalLikelihood(np.zeros(9000), np.geomspace(1, 1.01, 9000), None, "reml").group == 1024
     for m, power, bounded in ((5, 0.0, False), (6, 0.0, True), (2, 1.5, False), (3, 1.5, True)):

@@ -20,6 +20,7 @@ from estimators.regression.covariances import (
 )
 from estimators.regression.linear_clients import LinearClients, column_spaces, interpolates
 from estimators.regression.logistic_clients import LogisticClients
+from estimators.regression.nested_logistic import NestedQuadrature
 
 RNG = np.random.default_rng
 COUNTS = (5, 3, 9, 1, 4)
@@ -561,3 +562,122 @@ def test_modes_are_where_slopes_vanish(k):
         assert slope @ inverse @ slope < 2e-10  # twice what is left to gain, in nats
         np.testing.assert_allclose(spread[i] @ spread[i].T, inverse, rtol=1e-4)
         assert not np.triu(spread[i], 1).any()
+
+
+def rows_of_labels(d=2):
+    Xs, Ys, _ = clients(d=d, kind="logistic", counts=(6, 4, 9, 3, 5, 7), seed=2)
+    rows = ClientRows.read(Xs, Ys)
+    return rows, Coordinates.of(Tallies.of(rows).pooled(), len(rows.Y))
+
+
+def differences(f, x, h=1e-3):
+    """Gradients (n, d) and Hessians (n, d, d) at x of the n functions that f returns values of."""
+    unit = h * np.eye(x.size)
+    slope = np.array([(f(x + u) - f(x - u)) / (2 * h) for u in unit])
+    bend = [[(f(x + u + w) - f(x + u - w) - f(x - u + w) + f(x - u - w)) / (4 * h * h) for u in unit] for w in unit]
+    return slope.T, np.moveaxis(bend, 2, 0)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("nested", [False, True])
+def test_scores_and_information_about_the_centre_are_derivatives(k, nested):
+    """Of every group's or client's log-likelihood, by differences; posteriors of effects by their slopes in a tilt."""
+    rows, coordinates = rows_of_labels()
+    phi, root = np.array([0.3, -0.4]), np.array([[0.8, 0.0], [0.3, 0.5]])[:, :k]
+    outer = np.array([[0.5, 0.0], [-0.3, 0.4]])[:, :k]
+    groups = Groups.read(["a", "b", "a", "c", "b", "c"], 6, True)
+    surface = NestedQuadrature(rows, coordinates, None, 1e-9, groups) if nested else gauss_hermite.Quadrature(
+        rows, coordinates, None, 1e-9
+    )  # fmt: skip
+
+    def look(phi):
+        return surface.look(root, phi, outer) if nested else surface.look(root, phi)
+
+    now = look(phi)
+    now = look(phi)  # from modes that are known
+    slopes = now.score if nested else now.a
+    found = now.observed if nested else gauss_hermite.observed(now)
+    slope, bend = differences(lambda x: look(x).value, phi)
+    np.testing.assert_allclose(slopes, -slope, atol=2e-4)
+    np.testing.assert_allclose(found, bend, atol=2e-3)
+    # Posterior means move with phi as covariances of effects and scores say.
+    for name, by in (("nu", "by_phi"), ("h", "h_by_phi")) if nested else ():
+        h = 1e-4
+        moved = [(getattr(look(phi + u), name) - getattr(look(phi - u), name)) / (2 * h) for u in h * np.eye(2)]
+        np.testing.assert_allclose(getattr(now, by), np.stack(moved, axis=-1), atol=5e-3)
+    if not nested:
+        state = surface.at(root)
+        h = 1e-4
+        moved = [(look(surface.phi + u).nu - look(surface.phi - u).nu) / (2 * h) for u in h * np.eye(2)]
+        np.testing.assert_allclose(state.by_phi, np.stack(moved, axis=-1), atol=5e-3)
+        np.testing.assert_allclose(state.P, np.eye(k) - state.cov)
+
+
+def test_effects_of_groups_and_clients_by_plain_sums():
+    """One coefficient at each level: 201 x 201 places of a group's effect and a client's, client by client."""
+    rows, coordinates = rows_of_labels(d=1)
+    groups = Groups.read(["a", "b", "a", "c", "b", "c"], 6, True)
+    root, outer, phi = np.array([[0.9]]), np.array([[0.7]]), np.array([0.2])
+    found = NestedQuadrature(rows, coordinates, None, 1e-9, groups).look(root, phi, outer)
+    x = np.linspace(-7, 7, 201)
+    mass = np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi) * (x[1] - x[0])
+    ends = np.cumsum(rows.counts)
+    Xs, Ys = np.split(rows.X[:, 0], ends[:-1]), np.split(rows.Y, ends[:-1])
+    for g in range(3):
+        whole, parts = mass.copy(), {}
+        for i in np.flatnonzero(groups.codes == g):
+            odds = np.multiply.outer(phi[0] + 0.7 * x[:, None] + 0.9 * x, Xs[i] * coordinates.out[0, 0])
+            table = np.exp(np.sum(Ys[i] * odds - np.logaddexp(0, odds), axis=2)) * mass  # group's effect by client's
+            parts[i] = table
+            whole = whole * table.sum(axis=1)
+        assert found.value[g] == pytest.approx(-np.log(whole.sum()), abs=1e-6)
+        chance = whole / whole.sum()
+        mean = chance @ x
+        assert found.h[g, 0] == pytest.approx(mean, abs=1e-5)
+        assert found.h_variance[g, 0, 0] == pytest.approx(chance @ (x - mean) ** 2, abs=1e-5)
+        for i, table in parts.items():
+            both = chance[:, None] * table / table.sum(axis=1, keepdims=True)
+            nu = (both @ x).sum()
+            assert found.nu[i, 0] == pytest.approx(nu, abs=1e-5)
+            assert found.cov[i, 0, 0] == pytest.approx((both @ (x - nu) ** 2).sum(), abs=1e-5)
+            assert found.uh[i, 0, 0] == pytest.approx((x - mean) @ both @ (x - nu), abs=1e-5)
+
+
+@pytest.mark.parametrize("shape", ["full", "diagonal", "scalar"])
+def test_a_step_of_scoring_solves_its_equations(shape):
+    """Slope = information times step, in the entries of a symmetric E of L (I + E) L'."""
+    from types import SimpleNamespace
+
+    g = RNG(3)
+    X = g.normal(size=(30, 2))
+    factor = Factor.of(shape, Coordinates.of(np.linalg.qr(X, mode="r"), 30), 0.7)
+    x = factor.start * (1 + 0.1 * g.random(factor.start.size))
+    halves = 0.6 * g.random((9, 2, 2))
+    P = 0.3 * np.eye(2) + halves @ np.swapaxes(halves, 1, 2) / 3
+    L = factor.root(x)
+    pull = g.normal(size=(2, 2))
+    by_root = np.linalg.inv(L.T) @ (0.4 * (pull + pull.T))
+    for profiled in (0, 40):
+        state = SimpleNamespace(P=P, by_root=by_root, profiled=profiled)
+        new = factor.scoring_step(x, state, clip=False)
+        assert new is not None
+        E = np.linalg.solve(L, factor.root(new) @ factor.root(new).T) @ np.linalg.inv(L.T) - np.eye(2)
+        cross = P.sum(axis=0) / 2
+        expected = sum(p @ E @ p for p in P) / 2 - (2 / profiled * np.sum(cross * E) * cross if profiled else 0.0)
+        slope = -(L.T @ by_root) / 2
+        if shape == "full":
+            np.testing.assert_allclose(expected, (slope + slope.T) / 2, atol=1e-6)
+        elif shape == "diagonal":  # each variance by itself: the squares of P's entries
+            e = np.diag(E)
+            information = np.einsum("mij,mij->ij", P, P) / 2
+            if profiled:
+                information = information - 2 / profiled * np.outer(np.diag(cross), np.diag(cross))
+            np.testing.assert_allclose(information @ e, np.diag(slope), atol=1e-6)
+        else:
+            information = np.sum(P**2) / 2 - (2 / profiled * np.trace(cross) ** 2 if profiled else 0.0)
+            np.testing.assert_allclose(information * E[0, 0], np.trace(slope), atol=1e-6)
+    steep = SimpleNamespace(P=P, by_root=np.linalg.inv(L.T) @ (50.0 * np.eye(2)), profiled=0)
+    assert factor.scoring_step(x, steep, clip=False) is None
+    clipped = factor.root(factor.scoring_step(x, steep, clip=True))
+    E = np.linalg.solve(L, clipped @ clipped.T) @ np.linalg.inv(L.T)
+    np.testing.assert_allclose(np.linalg.eigvalsh((E + E.T) / 2), 0.05, rtol=1e-9)  # a twentieth at most
