@@ -162,7 +162,7 @@ class CountRegression(ClientModel):
             warnings.warn(
                 "clients of equal covariates differ by no more than noise, and prior='marginal-likelihood' takes that for "
                 "true: their intervals have no width; prior='bayes' counts what they leave open",
-                stacklevel=3,
+                stacklevel=4,
             )
             self.posterior_mean_, self.posterior_sd_ = self.prior_mean_.copy(), np.zeros(self.prior_mean_.size)
         else:

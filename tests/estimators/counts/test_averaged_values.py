@@ -1,5 +1,7 @@
 """Regressions of counts averaged over priors, number by number: modes by SciPy, plain sums, laws and draws."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -250,3 +252,16 @@ def test_separation_is_a_cone_of_directions():
         fits = np.where(kind == 0, moved <= 0, np.where(kind == 1, moved >= 0, moved == 0))
         exact = bool((fits.all(axis=1) & (moved != 0).any(axis=1)).any())
         assert separated(basis, kind == 0, kind == 1) is exact
+
+
+def test_warnings_point_at_the_callers_line():
+    calls = (
+        lambda: BetaBinomialRegression(LIKELIEST).fit([3, 5, 4, 6], 10),
+        lambda: GammaPoissonRegression(LIKELIEST).fit([3, 5, 4, 6], 10),
+        lambda: BetaBinomialRegression().fit([3, 9, 0, 6, 2], 10, np.ones(5)),
+    )
+    for call in calls:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        assert [w.filename for w in caught] == [__file__]

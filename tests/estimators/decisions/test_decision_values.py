@@ -252,8 +252,11 @@ def test_r_values_of_equal_clients_and_of_shared_points():
     same = GaussianMeans("fixed", mu=0.0, tau2=1.0).fit([1.0, 1.0, -1.0], 1.0)
     assert r_values(same).tolist() == pytest.approx([1 / 3, 1 / 3, 1.0])
     assert r_values(same, largest_first=False).tolist() == pytest.approx([2 / 3, 2 / 3, 1 / 3])  # ties, by the shorter list
+    lines = LinearClients(sigma2=1.0).fit([[[1.0]], [[1.0]]], [[1.0], [2.0]])
     with pytest.raises(ValueError, match="one number per client"):
-        r_values(LinearClients(sigma2=1.0).fit([[[1.0]], [[1.0]]], [[1.0], [2.0]]))
+        r_values(lines)
+    with pytest.raises(ValueError, match="pairwise takes models with one number per client"):
+        pairwise(lines)
 
 
 @pytest.mark.parametrize("mu", [0.0, 1.5])

@@ -1,10 +1,12 @@
 """Searches for priors of normal means, number by number: starts, steps by differences, grids of variances, and switches."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from estimators import GaussianMeans, SampleMeans
+from estimators import GaussianMeans, MixtureMeans, SampleMeans
 from estimators.normal_means import mixture_likelihood, point_normal, spike_average, tau2_likelihood
 from estimators.normal_means.mixture_likelihood import Data, Prior
 from estimators.normal_means.point_normal import Likelihood, PointNormalMeans, starting_points, weighted_median
@@ -392,3 +394,35 @@ def test_scores_fall_through_0_at_every_maximum(prior):
     assert law.objective(np.array([tau2]))[0] >= law.objective(grid).max() - 1e-9
     model = GaussianMeans(prior, mu=0.0).fit(y, v)
     assert model.tau2_ == pytest.approx(tau2, rel=1e-9, abs=1e-12)
+
+
+def test_warnings_point_at_the_callers_line():
+    y = RNG(0).normal(0, 3, 50)
+    calls = (
+        lambda: MixtureMeans(2, max_iter=1, restarts=1).fit(y, 1.0),
+        lambda: GaussianMeans().fit(y, 1.0, np.ones(50)),
+    )
+    for call in calls:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        assert [w.filename for w in caught] == [__file__]
+
+
+@pytest.mark.parametrize("components", ["gaussian", "points"])
+def test_the_number_of_components_by_its_criterion(components):
+    """-2 log-likelihood + (parameters) log m for every number tried, two beyond the least, in any unit."""
+    g = RNG(1)
+    y, v = np.where(g.random(60) < 0.5, -3.0, 3.0) + 0.5 * g.standard_normal(60), np.full(60, 0.25)
+    model = MixtureMeans("bic", components=components, restarts=2).fit(1000 * y, 1e6 * v)
+    each = 3 if components == "gaussian" else 2
+    for k, (value, criterion) in model.path_.items():
+        alone = MixtureMeans(k, components=components, restarts=2).fit(1000 * y, 1e6 * v).log_likelihood_
+        assert value >= alone - 1e-6
+        assert criterion == pytest.approx(-2 * value + (k * each - 1) * np.log(60), rel=1e-9)
+    best = min(model.path_, key=lambda k: model.path_[k][1])
+    assert model.k_ == best == 2
+    assert sorted(model.path_) == [1, 2, 3, 4]
+    assert model.log_likelihood_ == pytest.approx(model.path_[2][0], rel=1e-9)
+    density = [stats.norm.pdf(1000 * y, mu, np.sqrt(t + 1e6 * v)) for mu, t in zip(model.mus_, model.tau2s_, strict=True)]
+    assert model.log_likelihood_ == pytest.approx(np.log(model.p_ @ density).sum(), rel=1e-9)

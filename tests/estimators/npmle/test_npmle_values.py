@@ -449,3 +449,20 @@ def test_unequal_columns_and_impossible_counts_are_named():
     counts = NonparametricCounts().fit([0, 4, 9], [1.0, 0.5, 2.0])
     np.testing.assert_allclose(counts.predictive_mean(3.0), 3 * counts.posterior_mean_)
     assert np.array_equal(counts.predictive_mean(), counts.posterior_mean_)
+
+
+@MANY
+def test_warnings_say_the_gap_at_the_callers_line(family):
+    """What is left of the log-likelihood: of the grid's, where there is one."""
+    model, _ = MODELS[family]
+    _, data, _, _ = FAMILIES[family]
+    grid = {"gaussian": np.linspace(-1, 5, 40), "binomial": np.linspace(0, 1, 40), "poisson": np.linspace(0, 9, 40)}[family]
+    for way in ({}, {"grid": grid}):
+        short = model(max_iter=1, tolerance=1e-12, **way)
+        with pytest.warns(RuntimeWarning, match=r"stopped with a gap of .* more than tolerance=1e-12") as caught:
+            short.fit(*data)
+        assert caught[0].filename == __file__
+        left = short.grid_gap_ if way else short.gap_
+        assert f"gap of {left:.3g} in" in str(caught[0].message)
+        assert not short.converged_
+        assert short.n_iter_ == 1

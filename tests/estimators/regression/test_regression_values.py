@@ -1,5 +1,7 @@
 """Pieces of regressions of many clients, number by number: rounds by hand, coordinates, roots, steps, joint posteriors."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -681,3 +683,19 @@ def test_a_step_of_scoring_solves_its_equations(shape):
     clipped = factor.root(factor.scoring_step(x, steep, clip=True))
     E = np.linalg.solve(L, clipped @ clipped.T) @ np.linalg.inv(L.T)
     np.testing.assert_allclose(np.linalg.eigvalsh((E + E.T) / 2), 0.05, rtol=1e-9)  # a twentieth at most
+
+
+def test_warnings_point_at_the_callers_line():
+    linear, logistic = clients(counts=(6,) * 8)[:2], clients(kind="logistic", counts=(6,) * 8)[:2]
+    calls = (
+        lambda: LinearClients(max_iter=1).fit(*linear),
+        lambda: LogisticClients(max_iter=1).fit(*logistic),
+        lambda: gp.linear_descent(*alike(0.0, 0.1, 0.3), eta=0.05, T=5000, as_printed=True),
+        lambda: gp.logistic_descent([np.ones((4, 1))] * 3, [[0, 1, 1, 0]] * 3, eta=50.0, T=5000, as_printed=True),
+        lambda: gp.mixture_descent(*linear, eta=5.0, T=500, p=[1.0], mus=[[0.0, 0.0]], sigma2_thetas=[1.0]),
+    )
+    for call in calls:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        assert [w.filename for w in caught] == [__file__]

@@ -145,6 +145,7 @@ def test_tables_of_frequencies_are_warned_of(text, columns, warned):
         warnings.simplefilter("always")
         read_client_table(lines(text), columns)
     assert [warned in str(w.message) for w in caught] == ([True] if warned else [])
+    assert [w.filename for w in caught] == [__file__] * len(caught)  # where it was asked for
 
 
 def test_names_and_their_repetitions():
