@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, stats
 
 from estimators import BetaBinomial
-from estimators.counts import averaged_regression
+from estimators.counts import averaged_regression, beta_binomial, gamma_poisson
 from estimators.counts.averaged_regression import Nodes
 from estimators.counts.count_regression import BetaBinomialRegression, GammaPoissonRegression
 
@@ -265,3 +265,31 @@ def test_warnings_point_at_the_callers_line():
             warnings.simplefilter("always")
             call()
         assert [w.filename for w in caught] == [__file__]
+
+
+def test_likelihoods_at_the_ends_of_all_parameters():
+    """Binomial where clients do not differ, one draw per client where they are all or nothing, and impossible data."""
+    x, n = np.array([0, 2, 7, 5]), np.array([3, 9, 7, 11])
+    mixed = beta_binomial.BetaBinomialTally.of(x, n)
+    for mean in (0.3, 0.8):
+        found = beta_binomial.log_chance(mixed, mean, np.inf, np.inf)
+        assert found == pytest.approx(stats.binom.logpmf(x, n, mean).sum(), rel=1e-12)
+    assert beta_binomial.log_chance(mixed, 0.3, 0.0, 0.0) == -np.inf
+    assert beta_binomial.log_chance(mixed, 0.0, 0.0, np.inf) == -np.inf
+    assert beta_binomial.log_chance(mixed, 1.0, np.inf, 0.0) == -np.inf
+    whole = beta_binomial.BetaBinomialTally.of([0, 9, 7, 0, 0], [3, 9, 7, 11, 0])
+    assert beta_binomial.log_chance(whole, 0.3, 0.0, 0.0) == pytest.approx(2 * np.log(0.3) + 2 * np.log(0.7))
+    nothing = beta_binomial.BetaBinomialTally.of([0, 0], [3, 5])
+    assert beta_binomial.log_chance(nothing, 0.0, 0.0, np.inf) == 0.0
+    everything = beta_binomial.BetaBinomialTally.of([3, 5], [3, 5])
+    assert beta_binomial.log_chance(everything, 1.0, np.inf, 0.0) == 0.0
+    e = np.array([0.7, 2.0, 1.1, 0.9])
+    events = gamma_poisson.GammaPoissonTally.of(x, e)
+    assert gamma_poisson.log_chance(events, 1.7, 0.0) == pytest.approx(stats.poisson.logpmf(x, 1.7 * e).sum(), rel=1e-12)
+    for rho in (0.2, 3.0):
+        exact = stats.nbinom.logpmf(x, 1 / rho, 1 / (1 + rho * 1.7 * e)).sum()
+        assert gamma_poisson.log_chance(events, 1.7, rho) == pytest.approx(exact, rel=1e-12)
+    assert gamma_poisson.log_chance(events, 0.0, 0.0) == -np.inf
+    assert gamma_poisson.log_chance(gamma_poisson.GammaPoissonTally.of([0, 0], [1.0, 2.0]), 0.0, 0.0) == 0.0
+    assert beta_binomial.both_kinds(mixed) == 2
+    assert beta_binomial.both_kinds(whole) == 0

@@ -144,6 +144,10 @@ def test_ranks_are_counted_in_the_draws_they_name():
     np.testing.assert_allclose(found.percentile, (6 - found.expected) / 5)
     assert (found.level, found.first, found.method) == (0.8, 2, "posterior")
     assert ranking.rank(model).draws == 10_000
+    assert ranking.rank(model, draws=2, first=6, seed=0).top.tolist() == [1.0] * 6  # as few and as many as can be
+    for wrong, says in (({"draws": 1}, "draws"), ({"first": 0}, "first"), ({"first": 7}, "first"), ({"seed": -1}, "seed")):
+        with pytest.raises(ValueError, match=says):
+            ranking.rank(model, **wrong)
     assert ranking.rank(model).first == 1
     assert ranking.rank(model).level == 0.95
     np.testing.assert_array_equal(ranking.rank(model).low, ranking.rank(model, seed=0, largest_first=True).low)

@@ -174,7 +174,8 @@ def test_a_round_of_the_mixture_by_hand(kind, as_printed):
 @pytest.mark.parametrize("as_printed", [False, True])
 def test_a_round_of_discrete_values_by_hand(as_printed):
     Xs, Ys, _ = clients(counts=(5, 3, 9, 1, 4, 6))
-    mus, p, s = np.array([[0.0, 0.5], [0.4, -1.0], [9.0, 9.0]]), np.array([0.2, 0.5, 0.3]), 0.8
+    Ys[2] = Xs[2] @ [0.0, 1.4]
+    mus, p, s = np.array([[0.0, 1.5], [0.4, -1.0], [9.0, 9.0]]), np.array([0.2, 0.5, 0.3]), 0.8
     fit = gp.discrete_prior(Xs, Ys, mus=mus, p=p, sigma2_x=s, T=1, as_printed=as_printed)
     squares = np.array([[np.sum((Y - X @ mu) ** 2) for mu in mus] for X, Y in zip(Xs, Ys, strict=True)])
     weights = p * np.exp(-squares / (2 * s))
@@ -196,6 +197,8 @@ def test_a_round_of_discrete_values_by_hand(as_printed):
         ]
     np.testing.assert_allclose(fit.population["mus"], centres, rtol=1e-7)
     np.testing.assert_allclose(fit.population["p"], sizes / 6, rtol=1e-9, atol=1e-300)
+    if as_printed:
+        assert sorted(sizes)[:2] == [0, 1]  # a value of nobody stays, that of one client is its mean
     np.testing.assert_array_equal(  # equal by default
         gp.discrete_prior(Xs, Ys, mus=mus, sigma2_x=s, T=2).thetas,
         gp.discrete_prior(Xs, Ys, mus=mus, sigma2_x=s, T=2, p=np.full(3, 1 / 3)).thetas,
