@@ -204,7 +204,7 @@ def test_climbs_of_mixtures_end_at_a_maximum():
     gradient, hessian = data.derivatives(data.pack(found), 2)
     scale = np.sqrt(np.maximum(1.0, np.abs(np.diag(hessian))))
     assert np.abs(gradient / scale).max() < 1e-7
-    p, mus, tau2s = found[:3]
+    p, mus, tau2s, value = found
     for _ in range(500):
         p, mus, tau2s, value = data.em(p, mus, tau2s)  # which stands still there
     np.testing.assert_allclose([*p, *mus.ravel(), *tau2s], [*found.p, *found.mus.ravel(), *found.tau2s], rtol=1e-5)

@@ -259,7 +259,7 @@ def test_tallies_are_cross_products():
         np.testing.assert_allclose(whole.T @ whole, exact, rtol=1e-11)
         assert not np.tril(whole, -1).any()
     with pytest.raises(ValueError, match="tallies of 3 and 2 coefficients"):
-        tallies.client(0) + RegressionTally.of(Xs[0][:, :2], Ys[0])
+        _ = tallies.client(0) + RegressionTally.of(Xs[0][:, :2], Ys[0])
     with pytest.raises(ValueError, match=r"number of coefficients, got \[2, 3\]"):
         Tallies.read([tallies.client(0), RegressionTally.of(Xs[0][:, :2], Ys[0])])
 
@@ -414,6 +414,7 @@ def test_joint_posteriors_are_their_draws(groups):
         np.testing.assert_allclose(np.diag(model.posterior_covariance_[i]), model.posterior_sd_[i] ** 2, rtol=1e-12)
     for rows in (slice(None), slice(2, 4)):
         pairs = model.exceedances(rows)
+        assert pairs is not None
         for row, i in enumerate(range(5)[rows]):
             for j in range(5):
                 chance = 0.5 if i == j else (draws[:, i] > draws[:, j]).mean(axis=0)
@@ -466,7 +467,9 @@ def test_coefficients_that_do_not_vary_are_points():
     assert model.posterior_cdf(at, strict=True)[:, 1].tolist() == [0.0] * 5
     assert model.posterior_cdf(at + 1e-9, strict=True)[:, 1].tolist() == [1.0] * 5
     assert model.posterior_quantile(0.9)[:, 1].tolist() == [at] * 5
-    assert (model.exceedances(slice(None))[:, :, 1] == 0.5).all()
+    pairs = model.exceedances(slice(None))
+    assert pairs is not None
+    assert (pairs[:, :, 1] == 0.5).all()
     assert model.atoms().tolist() == [at] * 5
     assert model.independent
     known = LinearClients(mu=[0.0, 1.0], covariance=[1.0, 0.25], sigma2=[1.0, 2.0, 0.5, 1.0, 3.0]).fit(Xs, Ys)

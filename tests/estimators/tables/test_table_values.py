@@ -52,7 +52,7 @@ def test_numbers_beyond_them_are_not(text, message):
 
 
 def test_whole_numbers_up_to_two_to_the_53():
-    assert read_client_table(lines("client,count a,9007199254740992")).counts[0] == 2**53
+    assert read_client_table(lines("client,count a,9007199254740992")).counts.tolist() == [2**53]
     table = read_client_table(lines("client,successes,trials a,0,0 b,3,3"))
     assert (table.successes.tolist(), table.trials.tolist()) == ([0, 3], [0, 3])
     assert table.successes.dtype == table.trials.dtype == np.int64
@@ -65,7 +65,7 @@ def test_variances_are_pooled_over_clients_with_two_rows():
     assert table.variances.tolist() == pytest.approx([squares / 3 / n for n in (2, 3, 1)])
     assert table.row_variances.tolist() == pytest.approx([2.0, 7.0, 0.0])
     assert table.counts.tolist() == [2, 3, 1]
-    assert [x.tolist() for x in table.samples()] == [[1.0, 3.0], [10.0, 11.0, 15.0], [7.0]]
+    assert [x.tolist() for x in table.samples() or ()] == [[1.0, 3.0], [10.0, 11.0, 15.0], [7.0]]
     assert table.data == "means"
 
 
