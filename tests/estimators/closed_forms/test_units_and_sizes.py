@@ -184,3 +184,43 @@ def test_rates_by_enumeration_of_counts(alpha, beta, n):
         assert bernoulli.mse(alpha, beta, n, w) == pytest.approx(error(w * x / n + (1 - w) * mean))
     assert bernoulli.mse(alpha, beta, n) == pytest.approx(error(law.mean()))
     assert bernoulli.shrinkage_gain(alpha, beta, n) == pytest.approx(1 - error(law.mean()) / error(x / n))
+
+
+@pytest.mark.parametrize("k", [0, 1, 2])
+def test_weights_of_silos_attain_their_least_error(k):
+    """By the normal equations of own, other silos' true values and errors; a silo without error keeps its own alone."""
+    variances, tau2 = np.array([0.5, 1.3, 4.0]), 0.7
+    others = np.arange(3) != k
+    weights = mean_regularized.silo_mmse_weights(k, variances, tau2)
+    # theta_k from the estimates, under a flat mean: minimise over weights that add to one.
+    total = np.diag(variances + tau2)
+    system = np.block([[total, np.ones((3, 1))], [np.ones((1, 3)), np.zeros((1, 1))]])
+    exact = np.linalg.solve(system, np.append(tau2 * ~others, 1.0))[:3]
+    np.testing.assert_allclose(weights, exact, rtol=1e-12)
+    error = variances @ weights**2 + tau2 * ((weights - ~others) ** 2).sum()
+    assert mean_regularized.silo_mmse(k, variances, tau2) == pytest.approx(error, rel=1e-12)
+    variances[k] = 0.0
+    np.testing.assert_array_equal(mean_regularized.silo_mmse_weights(k, variances, tau2), (~others).astype(float))
+
+
+SILOS = {
+    "averaging_loss": mean_regularized.averaging_loss,
+    "silo_mmse": mean_regularized.silo_mmse,
+    "silo_mmse_weights": mean_regularized.silo_mmse_weights,
+    "silo_posterior_variance": mean_regularized.silo_posterior_variance,
+    "silo_strength": mean_regularized.silo_strength,
+    "silo_mse": lambda k, variances, tau2: mean_regularized.silo_mse(0.8, k, variances, tau2),
+}
+
+
+@pytest.mark.parametrize("name", SILOS)
+@pytest.mark.parametrize("tau2s", [[0.7, 0.3], [0.7, 0.3, 1.1], [[0.7, 0.2, 0.9], [0.4, 0.3, 1.1]]])
+def test_several_variances_of_silos_are_taken_one_by_one(name, tau2s):
+    """As many of them as there are other silos, too, which were taken for theirs."""
+    f = SILOS[name]
+    found, tau2s = f(1, [0.5, 1.3, 4.0], tau2s), np.array(tau2s)
+    each = np.array([f(1, [0.5, 1.3, 4.0], t) for t in tau2s.ravel()])
+    np.testing.assert_allclose(found, np.moveaxis(each, 0, -1).reshape(*each.shape[1:], *tau2s.shape), rtol=1e-13)
+    columns = np.array([0.5, 2.0]), np.array([1.3, 0.2]), np.array([4.0, 1.0])
+    both = f(2, columns, 0.7)
+    np.testing.assert_allclose(both[..., 1], f(2, [2.0, 0.2, 1.0], 0.7), rtol=1e-13)

@@ -426,3 +426,21 @@ def test_the_number_of_components_by_its_criterion(components):
     assert model.log_likelihood_ == pytest.approx(model.path_[2][0], rel=1e-9)
     density = [stats.norm.pdf(1000 * y, mu, np.sqrt(t + 1e6 * v)) for mu, t in zip(model.mus_, model.tau2s_, strict=True)]
     assert model.log_likelihood_ == pytest.approx(np.log(model.p_ @ density).sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_priors_of_mixtures_are_told_in_numbers_or_lists(d):
+    model = MixtureMeans(2, restarts=2).fit(POINTS[:, 0] if d == 1 else POINTS, V)
+    summary = model.prior_summary()
+    mus = np.reshape(model.mus_, (2, d))
+    mean = model.p_ @ mus
+    sd = np.sqrt(model.p_ @ (model.tau2s_[:, None] + (mus - mean) ** 2))
+    if d == 1:
+        assert np.ndim(summary["mean"]) == np.ndim(summary["sd"]) == 0
+    else:
+        assert isinstance(summary["mean"], list)
+        assert isinstance(summary["sd"], list)
+    np.testing.assert_allclose(np.ravel(summary["mean"]), mean, rtol=1e-12)
+    np.testing.assert_allclose(np.ravel(summary["sd"]), sd, rtol=1e-12)
+    assert summary["means"] == model.mus_.tolist()
+    assert summary["sds"] == np.sqrt(model.tau2s_).tolist()
