@@ -209,8 +209,12 @@ def read_silos(k: int, sigma2_locs: ArrayLike, tau2: ArrayLike) -> tuple[Floats,
     K = len(sigma2_locs)
     if K < 2:
         raise ValueError("sigma2_locs needs at least two silos, one entry each")
-    k = index("k", k, 0, K - 1)
-    return sigma2_locs[k], np.delete(sigma2_locs, k, axis=0), nonnegative("tau2", tau2), K
+    k, tau2 = index("k", k, 0, K - 1), nonnegative("tau2", tau2)
+    # Silos stay on the first axis whatever the shape of tau2 is.
+    missing = max(0, tau2.ndim - (sigma2_locs.ndim - 1))
+    sigma2_locs = sigma2_locs.reshape(K, *(1,) * missing, *sigma2_locs.shape[1:])
+    sigma2_locs = np.broadcast_to(sigma2_locs, (K, *np.broadcast_shapes(sigma2_locs.shape[1:], tau2.shape)))
+    return sigma2_locs[k], np.delete(sigma2_locs, k, axis=0), tau2, K
 
 
 @paired

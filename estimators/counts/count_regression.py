@@ -26,6 +26,7 @@ __all__ = ["BetaBinomialRegression", "GammaPoissonRegression"]
 
 CONCENTRATED = 16.0  # log of the concentration from which on clients of equal covariates are equal
 STRAIGHT = 25.0  # log-odds or logarithms of rates beyond which a slope has left without bound
+SUSPICIOUS = 10.0  # those from which on it is asked whether one has: searches stop where what is left to gain is small
 
 
 class CountRegression(ClientModel):
@@ -83,7 +84,8 @@ class CountRegression(ClientModel):
         ]
         best = min(tries, key=lambda found: found.fun)
         eta = basis @ best.x[:-1]
-        if np.abs(eta[heard]).max() > STRAIGHT:
+        far = np.abs(eta[heard]).max()
+        if far > STRAIGHT or (far > SUSPICIOUS and separated(basis[heard], *(side[heard] for side in self.extremes()))):
             raise ValueError(
                 "covariates separate clients with nothing but zeros (or nothing but successes) from the others, so that no "
                 "slope is most likely; leave out the covariate that does, or pool clients"
@@ -112,6 +114,10 @@ class CountRegression(ClientModel):
 
     def value(self, eta: Floats, log_phi: float) -> tuple[Floats, Floats, Floats]:
         """Return each client's log-likelihood and its slopes in eta and in log_phi."""
+        raise NotImplementedError
+
+    def extremes(self) -> tuple[Bools, Bools]:
+        """Return whose counts are the likelier the lower their prior's mean is, and whose the higher it is."""
         raise NotImplementedError
 
     def inverse(self, eta: Floats) -> Floats:
@@ -161,7 +167,7 @@ class CountRegression(ClientModel):
             warnings.warn(
                 "clients of equal covariates differ by no more than noise, and prior='marginal-likelihood' takes that for "
                 "true: their intervals have no width; prior='bayes' counts what they leave open",
-                stacklevel=3,
+                stacklevel=4,
             )
             self.posterior_mean_, self.posterior_sd_ = self.prior_mean_.copy(), np.zeros(self.prior_mean_.size)
         else:
@@ -447,6 +453,10 @@ class BetaBinomialRegression(CountRegression):
         by_phi = mean * A + (1 - mean) * B - digamma(phi + n) + digamma(phi)
         return value, phi * (A - B) * mean * (1 - mean), phi * by_phi
 
+    def extremes(self) -> tuple[Bools, Bools]:
+        """Return who has failures only, and who successes only."""
+        return self._x == 0, self._x == self._n
+
     def inverse(self, eta: Floats) -> Floats:
         """Return the prior's mean from its linear predictor."""
         from scipy.special import expit
@@ -578,6 +588,10 @@ class GammaPoissonRegression(CountRegression):
         by_k = digamma(k + x) - digamma(k) - np.log1p(m / k) + (m - x) / (k + m)
         return value, k * (x - m) / (k + m), k * by_k
 
+    def extremes(self) -> tuple[Bools, Bools]:
+        """Return who has no events, and nobody: no number of events is the largest."""
+        return self._x == 0, np.zeros(self._x.shape, bool)
+
     def inverse(self, eta: Floats) -> Floats:
         """Return the prior's mean from its linear predictor."""
         return np.exp(eta)
@@ -647,6 +661,31 @@ class GammaPoissonRegression(CountRegression):
         truth = nonnegative("truth", self.read_truth(truth, mean.shape))
         data = generator.poisson(self._e * truth), self._e
         return truth, data if self.covariates_ is None else (*data, self.covariates_)
+
+
+def separated(basis: Floats, lowest: Bools, highest: Bools) -> bool:
+    """Return whether some coefficients lower the means of `lowest` clients, raise those of `highest`, and move no others.
+
+    Exactly then the likelihood has no maximum (Albert and Anderson 1984, Biometrika 71:1); by linear programming.
+
+    >>> basis = np.array([[1.0, 0.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> separated(basis, np.array([False, False, True]), np.zeros(3, bool)), separated(basis, *np.zeros((2, 3), bool))
+    (True, False)
+    """
+    from scipy.optimize import linprog
+
+    signed = np.where(highest, 1.0, -1.0)[:, None] * basis
+    one_sided = lowest | highest
+    best = linprog(
+        -signed[one_sided].sum(axis=0),
+        A_ub=-signed[one_sided],
+        b_ub=np.zeros(one_sided.sum()),
+        A_eq=basis[~one_sided],
+        b_eq=np.zeros((~one_sided).sum()),
+        bounds=(-1, 1),
+        method="highs",
+    )
+    return best.status == 0 and -best.fun > 1e-9 * len(basis)
 
 
 def rise(a: Floats, x: Floats) -> Floats:

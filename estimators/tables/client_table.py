@@ -466,7 +466,7 @@ def warn_of_frequencies(read: Reader) -> None:
     warnings.warn(
         f"every row is one client here, called by {name}; if {count!r} tells instead how many clients had so many events, "
         "the table is one of frequencies: give every client a row of its own",
-        stacklevel=2,
+        stacklevel=4,
     )
 
 

@@ -1,0 +1,446 @@
+"""Searches for priors of normal means, number by number: starts, steps by differences, grids of variances, and switches."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from estimators import GaussianMeans, MixtureMeans, SampleMeans
+from estimators.normal_means import mixture_likelihood, point_normal, spike_average, tau2_likelihood
+from estimators.normal_means.mixture_likelihood import Data, Prior
+from estimators.normal_means.point_normal import Likelihood, PointNormalMeans, starting_points, weighted_median
+from estimators.normal_means.sample_means import SampleLikelihood, variance_grid
+from estimators.normal_means.tau2_likelihood import MarginalLikelihood
+
+RNG = np.random.default_rng
+Y = np.array([1.3, -0.4, 2.9, 0.2, 4.1, 1.0])
+V = np.array([0.7, 1.9, 0.3, 1.1, 2.6, 0.5])
+
+
+# --- spike and slab ---------------------------------------------------------------------------------------------------
+
+
+def test_starts_of_a_spike_and_slab():
+    """A slab of weight p with the variance of a normal prior over p, and one that reaches the farthest estimate."""
+    assert starting_points(0.2, 7.0) == [
+        (0.02, 10.0), (0.02, 7.0), (0.2, 1.0), (0.2, 7.0), (0.5, 0.4), (0.5, 7.0), (0.9, 0.2 / 0.9), (0.9, 7.0),
+    ]  # fmt: skip
+    assert starting_points(3.5, 7.0)[4:5] == [(0.5, 7.0)]
+    assert len(starting_points(3.5, 7.0)) == 7  # none twice
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_medians_of_weighted_values(seed):
+    y, w = RNG(seed).normal(size=9), RNG(seed + 50).random(9)
+    exact = min(x for x in y if w[y <= x].sum() >= 0.5 * w.sum())
+    assert weighted_median(y, w) == exact
+    assert weighted_median(np.array([3.0, 1.0, 2.0, 9.0]), np.ones(4)) == 2.0
+
+
+def sparse(m, seed, share=0.2):
+    g = RNG(seed)
+    v = np.exp(g.uniform(-1, 1, m))
+    return np.where(g.random(m) < share, g.normal(0.0, 3.0, m), 0.0) + np.sqrt(v) * g.standard_normal(m), v
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_the_search_starts_everywhere_and_keeps_the_best(known, monkeypatch):
+    """Three of the likeliest starts are climbed from; the end is the highest of theirs."""
+    y, v = sparse(60, 3)
+    likelihood, tried, climbed = Likelihood(y, v, known), [], []
+    at, climb = likelihood.at, likelihood.climb
+    monkeypatch.setattr(likelihood, "at", lambda point: tried.append(point.copy()) or at(point))
+    monkeypatch.setattr(likelihood, "climb", lambda point: climbed.append((point.copy(), climb(point))) or climbed[-1][1])
+    point, good = likelihood.maximise(1.7)
+    assert good
+    modes = [0.0] if known else [0.0, weighted_median(y, 1 / v)]
+    starts = [
+        (np.log(p / (1 - p)), np.log(t), c)
+        for p in (0.02, 0.2, 0.5, 0.9) for t in (1.7 / p, np.max(y**2 - v)) for c in modes
+    ]  # fmt: skip
+    np.testing.assert_allclose(tried[: len(starts)], starts, rtol=1e-12)
+    heights = [at(np.array(start))[0] for start in starts]
+    best = [starts[k] for k in np.argsort(heights)[-3:]]
+    np.testing.assert_allclose([start for start, _ in climbed], best, rtol=1e-12)
+    assert at(point)[0] == max(end[1] for _, end in climbed)
+    d = likelihood.size
+    assert np.abs(at(point)[1]).max() < 1e-3
+    assert np.linalg.eigvalsh(at(point)[2]).max() < 0
+    assert point[2] == 0.0 or d == 3
+    low = Likelihood(y * 1e-3, v, known)
+    lowest, at = [], low.at
+    monkeypatch.setattr(low, "at", lambda point: lowest.append(point.copy()) or at(point))
+    low.maximise(0.0)
+    np.testing.assert_allclose(lowest[0][1], np.log(0.1 / 0.02))
+
+
+def test_of_many_clients_a_sample_is_searched_first(monkeypatch):
+    y, v = sparse(5000, 4)
+    sizes, climb = [], Likelihood.climb
+    monkeypatch.setattr(Likelihood, "climb", lambda self, point: sizes.append(self.y.size) or climb(self, point))
+    point, good = Likelihood(y, v, False).maximise(1.7)
+    assert sizes == [2048, 2048, 2048, 5000]
+    assert good
+    exact = Likelihood(y, v, False)
+    assert np.abs(exact.at(point)[1]).max() < 0.05
+    sizes.clear()
+    Likelihood(y[:2048], v[:2048], True).maximise(1.7)
+    assert sizes == [2048] * 3
+    places = np.linspace(0, 4999, 2048).astype(int)
+    seen = []
+    monkeypatch.setattr(Likelihood, "climb", lambda self, point: seen.append(self.y) or climb(self, point))
+    Likelihood(y, v, True).maximise(1.7)
+    np.testing.assert_array_equal(seen[0], y[places])
+    assert point_normal.SAMPLE == 2048
+
+
+def test_climbs_end_where_steps_gain_nothing():
+    y, v = sparse(60, 3)
+    likelihood = Likelihood(y, v, True)
+    point, height, good = likelihood.climb(np.array([0.0, 0.5, 0.0]))
+    _, gradient, hessian = likelihood.at(point)
+    assert good
+    assert gradient @ np.linalg.solve(-hessian, gradient) < 1e-11 * abs(height)
+    assert height == likelihood.at(point)[0]
+    assert height >= likelihood.at(np.array([0.0, 0.5, 0.0]))[0]
+    passes = likelihood.passes
+    assert likelihood.climb(point)[2]
+    assert likelihood.passes == passes + 1  # which looks once, and sees it
+    far, top, _ = likelihood.climb(np.array([-6.0, 8.0, 0.0]))  # uphill from where the height bends upward too
+    assert top >= likelihood.at(np.array([-6.0, 8.0, 0.0]))[0]
+    assert far[2] == 0.0
+
+
+@pytest.mark.parametrize("mode", [None, 0.5])
+def test_the_law_of_many_clients_is_normal_from_three_thousand_on(mode):
+    y, v = sparse(3000, 6, 0.4)
+    many = PointNormalMeans(mode).fit(y, v)
+    fewer = PointNormalMeans(mode).fit(y[:-1], v[:-1])
+    assert many._nodes.shares.size == 4
+    assert fewer._nodes.shares.size > 4
+    np.testing.assert_allclose(many.posterior_mean_[:50], fewer.posterior_mean_[:50], atol=0.05)
+    assert set(many.prior_interval()) == ({"mean"} if mode is None else set())
+    assert "sd" in fewer.prior_interval()
+
+
+def test_the_scan_goes_over_the_whole_range():
+    points = spike_average.scan(Y, V, True, 2.0)
+    logs = np.unique([*range(-6, 3), *(np.log(2.0) + k for k in range(-1, 7))])
+    assert len(points) == 7 * logs.size
+    assert set(points[:, 0]) == {-5.0, -3.0, -1.5, 0.0, 1.5, 3.0, 5.0}
+    np.testing.assert_allclose(np.unique(points[:, 1]), logs)
+    assert (points[:, 2] == 0).all()
+    free = spike_average.scan(Y, V, False, 2.0)
+    modes = np.unique(np.append(np.quantile(Y, np.arange(25) / 24), 0.0))
+    np.testing.assert_allclose(np.unique(free[:, 2]), modes)
+    assert len(free) == 7 * logs.size * modes.size
+
+
+def test_a_lattice_stays_with_its_hill_and_within_its_number():
+    """Two hills: only that of the seed grows; all of its points within the depth are there, in any dimension."""
+
+    def height(x):
+        return np.logaddexp(-0.5 * (x**2).sum(axis=1), -0.5 * ((x - 40) ** 2).sum(axis=1))
+
+    for d in (1, 2, 3):
+        index, found = spike_average.grow(height, np.zeros(d), np.full(d, 0.5), np.zeros((1, d), int), 2.0, 10_000)
+        sizes = (index**2).sum(axis=1) * 0.25
+        assert (sizes < 4 + 1e-9).all()
+        grid = np.stack(np.meshgrid(*[np.arange(-5, 6)] * d, indexing="ij"), axis=-1).reshape(-1, d)
+        assert len(index) == ((grid**2).sum(axis=1) * 0.25 < 4).sum()
+        np.testing.assert_allclose(found, height(0.5 * index), rtol=1e-12)
+        assert len(np.unique(index, axis=0)) == len(index)
+    both, _ = spike_average.grow(height, np.zeros(1), np.ones(1), np.array([[0], [40], [0]]), 2.0, 10_000)
+    assert sorted(both[:, 0]) == [-1, 0, 1, 39, 40, 41]
+    some, _ = spike_average.grow(height, np.zeros(2), np.full(2, 0.1), np.zeros((1, 2), int), 8.0, 200)
+    assert 200 < len(some) < 400
+
+
+# --- mixtures -----------------------------------------------------------------------------------------------------------
+
+POINTS = np.column_stack([Y, Y[::-1] ** 2 / 3])
+PRIOR = (np.array([0.3, 0.7]), np.array([[0.5, 1.0], [2.0, 3.0]]), np.array([0.8, 1.7]))
+
+
+@pytest.mark.parametrize("components", ["gaussian", "points"])
+@pytest.mark.parametrize("d", [1, 2])
+def test_derivatives_of_mixtures_are_those_of_their_value(components, d):
+    data = Data(POINTS[:, :d], V, components)
+    p, mus, tau2s = PRIOR[0], PRIOR[1][:, :d], PRIOR[2] if components == "gaussian" else np.zeros(2)
+    value = data.weigh(p, mus, tau2s)[0]
+    exact = 0.0
+    for y, v in zip(POINTS[:, :d], V, strict=True):
+        laws = [stats.multivariate_normal(mu, (t + v) * np.eye(d)).pdf(y) for mu, t in zip(mus, tau2s, strict=True)]
+        exact += np.log(p @ laws)
+    assert value == pytest.approx(exact, rel=1e-12)
+    x = data.pack(Prior(p, mus, tau2s, value))
+    again = data.unpack(x, 2)
+    for one, two in zip(again, (p, mus, tau2s), strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-12, atol=1e-14)
+
+    def height(x):
+        return data.weigh(*data.unpack(x, 2))[0] / 6
+
+    gradient, hessian = data.derivatives(x, 2)
+    h = 1e-5
+    unit = h * np.eye(x.size)
+    np.testing.assert_allclose(gradient, [(height(x + u) - height(x - u)) / (2 * h) for u in unit], atol=1e-8)
+    slopes = [(data.derivatives(x + u, 2)[0] - data.derivatives(x - u, 2)[0]) / (2 * h) for u in unit]
+    np.testing.assert_allclose(hessian, slopes, atol=1e-7)
+
+
+def test_climbs_of_mixtures_end_at_a_maximum():
+    g = RNG(0)
+    y = np.where(g.random(80) < 0.4, -2.0, 2.5) + 0.6 * g.standard_normal(80)
+    data = Data(y[:, None], np.full(80, 0.2), "gaussian")
+    start = Prior(np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.array([0.5, 0.5]), 0.0)
+    start = start._replace(value=data.weigh(*start[:3])[0])
+    found, trace, good = data.climb(start, 200, 1e-9)
+    assert good
+    assert (np.diff(trace) > 0).all()
+    assert trace[0] == start.value
+    assert trace[-1] == found.value == pytest.approx(data.weigh(*found[:3])[0], rel=1e-12)
+    gradient, hessian = data.derivatives(data.pack(found), 2)
+    scale = np.sqrt(np.maximum(1.0, np.abs(np.diag(hessian))))
+    assert np.abs(gradient / scale).max() < 1e-7
+    p, mus, tau2s, value = found
+    for _ in range(500):
+        p, mus, tau2s, value = data.em(p, mus, tau2s)  # which stands still there
+    np.testing.assert_allclose([*p, *mus.ravel(), *tau2s], [*found.p, *found.mus.ravel(), *found.tau2s], rtol=1e-5)
+    assert value == pytest.approx(found.value, rel=1e-10)
+    _, trace, good = data.climb(start, 2, 1e-9)
+    assert (trace.size, good) == (3, False)
+    same = Data(np.array([[1.0], [1.1], [0.9]]), np.full(3, 4.0), "gaussian")  # less spread than noise: a variance of 0
+    start = Prior(np.ones(1), np.array([[0.0]]), np.ones(1), same.weigh(np.ones(1), np.array([[0.0]]), np.ones(1))[0])
+    found, _, good = same.climb(start, 100, 1e-8)
+    assert good
+    assert found.tau2s.tolist() == [0.0]
+    assert found.mus[0, 0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("components", ["gaussian", "points"])
+def test_starts_of_mixtures(components):
+    data = Data(POINTS, V, components)
+    w = 1 / V
+    centre = w @ POINTS / w.sum()
+    np.testing.assert_allclose(data.centre, centre, rtol=1e-12)
+    square = np.mean((POINTS - centre) ** 2, axis=1)
+    assert data.total == pytest.approx(np.sqrt(square.mean()))
+    assert data.tau2 == pytest.approx(max(w @ (square - V) / w.sum(), 1e-3 * square.mean()))
+    assert Data(np.ones((3, 1)), np.ones(3), components).total == 1.0
+    p, mus, tau2s = mixture_likelihood.begin(data, 3, 0, RNG(0))
+    shrink = min(1.0, np.sqrt(data.tau2) / data.total)
+    assert p.tolist() == [1 / 3] * 3
+    np.testing.assert_allclose(mus, centre + shrink * (np.quantile(POINTS, [1 / 6, 0.5, 5 / 6], axis=0) - centre))
+    np.testing.assert_allclose(tau2s, data.tau2 / 9 if components == "gaussian" else 0.0)
+    p, mus, tau2s = mixture_likelihood.begin(data, 3, 1, RNG(0))
+    if components == "gaussian":
+        np.testing.assert_allclose(mus, [centre] * 3)
+        np.testing.assert_allclose(tau2s, data.tau2 * np.array([0.25, 1.0, 4.0]))
+    p, mus, tau2s = mixture_likelihood.begin(data, 3, 2, RNG(5))
+    g = RNG(5)
+    rows, share = g.choice(6, 3, replace=False), g.uniform(0.3, 1.0)
+    np.testing.assert_allclose(mus, centre + (POINTS[rows] - centre) * share)
+    np.testing.assert_allclose(tau2s, data.tau2 * 2.0 ** g.uniform(-8, 0.5, 3) if components == "gaussian" else np.zeros(3))
+    parted = mixture_likelihood.split(data, Prior(*PRIOR, 1.0), 1)
+    assert parted.p.tolist() == [0.3, 0.35, 0.35]
+    step = 0.5 * np.sqrt(1.7) + 0.05 * data.total
+    np.testing.assert_allclose(parted.mus, [PRIOR[1][0], PRIOR[1][1] - step, PRIOR[1][1] + step])
+    assert parted.tau2s.tolist() == [0.8, 0.85, 1.7]  # one of them narrower
+    assert data.sample(RNG(0)) is data
+
+
+# --- variances that are estimated ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("df", [2.0, 7.0, 60.0])
+def test_grids_of_variances_have_the_moments_of_their_law(df):
+    v, reach = np.array([1.5, 0.2]), np.array([0.5, 9.0])
+    grid, logs = variance_grid(v, np.full(2, df), reach)
+    chance = np.exp(logs)
+    np.testing.assert_allclose(chance.sum(axis=1), 1.0, rtol=1e-12)
+    law = stats.chi2(df)
+    precision = v[:, None] / grid * df  # chi-square
+    np.testing.assert_allclose((chance * precision).sum(axis=1), df, rtol=2e-5)
+    np.testing.assert_allclose((chance * precision**2).sum(axis=1), df * (df + 2), rtol=2e-5)
+    for t in (0.3, 2.0):
+        exact = integrate.quad(lambda c, t=t: np.exp(-t * c / df) * law.pdf(c), 0, np.inf)[0]
+        np.testing.assert_allclose((chance * np.exp(-t * precision / df)).sum(axis=1), exact, rtol=2e-5)
+    same, zero = variance_grid(v, np.full(2, np.inf), reach)
+    assert same.tolist() == [[1.5], [0.2]]
+    assert zero.tolist() == [[0.0], [0.0]]
+
+
+@pytest.mark.parametrize("prior", ["marginal-likelihood", "reml"])
+def test_the_likelihood_with_estimated_variances_by_quadrature(prior):
+    df, basis = np.array([4.0, 9.0, 6.0, 12.0, 5.0, 8.0]), np.column_stack([np.ones(6), [0.0, 1.0, 0.5, 2.0, 1.5, 3.0]])
+    law = SampleLikelihood(Y, V, df, basis, 0.0, prior, 0.0)
+
+    def density(y, v, d, tau2, mean):
+        return integrate.quad(
+            lambda c: stats.chi2.pdf(c, d) * stats.norm.pdf(y, mean, np.sqrt(tau2 + v * d / c)), 0, np.inf, epsabs=1e-13
+        )[0]
+
+    gamma = np.array([1.0, 0.3])
+    for tau2 in (0.4, 2.0):
+        exact = sum(np.log(density(y, v, d, tau2, row @ gamma)) for y, v, d, row in zip(Y, V, df, basis, strict=True))
+        found = law.objective(np.array([tau2]), mu=gamma, restricted=False)[0]
+        assert found == pytest.approx(exact, rel=1e-5)
+        best, covariance = (part[0] for part in law.centre(np.array([tau2])))
+
+        def height(g, tau2=tau2):
+            return law.objective(np.array([tau2]), mu=g, restricted=False)[0]
+
+        h = 1e-3 * np.eye(2)
+        slope = [(height(best + u) - height(best - u)) / 2e-3 for u in h]
+        np.testing.assert_allclose(slope, 0.0, atol=1e-5)
+        bend = [[(height(best + u + w) - height(best + u - w) - height(best - u + w) + height(best - u - w)) / 4e-6
+                 for u in h] for w in h]  # fmt: skip
+        np.testing.assert_allclose(np.linalg.inv(covariance), -np.array(bend), rtol=1e-3)
+        top = law.objective(np.array([tau2]))[0]
+        part = np.linalg.slogdet(np.linalg.inv(covariance))[1] / 2 if prior == "reml" else 0.0
+        assert top == pytest.approx(height(best) - part, rel=1e-9)
+        score = law.score(np.array([tau2]))[0]
+        step = 1e-3
+        ends = law.objective(np.array([tau2 - step, tau2 + step]))
+        assert score == pytest.approx(2 * (ends[1] - ends[0]) / (2 * step), rel=1e-3, abs=1e-6)
+    assert law.restricted == (prior == "reml")
+
+
+def test_posteriors_with_estimated_variances_are_their_draws():
+    s2, n = np.array([0.4, 30.0, 0.1, 2.2, 14.0, 0.9]), np.array([6, 5, 8, 8, 4, 6])
+    model = SampleMeans().fit(Y, s2, n)
+    assert np.isfinite(model.prior_degrees_)
+    draws = model.sample_posterior(RNG(2), 30_000)
+    np.testing.assert_allclose(draws.mean(axis=0), model.posterior_mean_, atol=0.05)
+    np.testing.assert_allclose(draws.std(axis=0), model.posterior_sd_, rtol=0.05)
+    for t in (0.0, 1.2, 3.0):
+        np.testing.assert_allclose((draws <= t).mean(axis=0), model.posterior_cdf(t), atol=0.02)
+    for q in (0.1, 0.7):
+        ends = model.posterior_quantile(q)
+        np.testing.assert_allclose([model.posterior_cdf(t)[i] for i, t in enumerate(ends)], q, atol=1e-8)
+    np.testing.assert_allclose(model.posterior_cdf(Y), [model.posterior_cdf(t)[i] for i, t in enumerate(Y)])
+    assert not model.independent
+    assert SampleMeans("fixed", mu=0.0, tau2=1.0).fit(Y, s2, n).independent
+    assert (model.exceedances(slice(None)), model.predictive_ranks()) == (None, None)
+    truth, (means, variances, counts) = model.draw(RNG(3), np.zeros(6))
+    assert truth.tolist() == [0.0] * 6
+    assert np.array_equal(counts, n)
+    drawn = [model.draw(g, np.zeros(6))[1] for g in map(RNG, range(2000))]
+    means, variances = (np.array([part[k] for part in drawn]) for k in (0, 1))
+    np.testing.assert_allclose(np.median(means**2 / variances * n, axis=0), stats.f.ppf(0.5, 1, n - 1), rtol=0.15)
+    np.testing.assert_allclose(1 / np.mean(1 / variances[:, 3]), model.prior_variance_ * 5 / 7, rtol=0.15)
+    single = SampleMeans().fit(Y, s2, [6, 5, 1, 8, 4, 6])
+    assert single.draw(RNG(0))[1][1][2] == 0.0
+    # A large prior's variance: its parts add up in truths.
+    truths = np.array([model.draw(RNG(k))[0] for k in range(1500)])
+    assert truths.std() == pytest.approx(model.prior_summary()["sd"], rel=0.06)
+    assert truths.mean() == pytest.approx(model.prior_summary()["mean"], abs=0.1)
+
+
+# --- the likelihood of a spread -------------------------------------------------------------------------
+
+
+def test_switches_of_the_likelihood():
+    assert [MarginalLikelihood(np.zeros(m), np.geomspace(1, 2, m), None, "reml").compiled for m in (8191, 8192)] == [
+        False,
+        True,
+    ]
+    wide = MarginalLikelihood(np.zeros(9000), np.geomspace(1e-145, 1e145, 9000), None, "reml")
+    assert not wide.compiled  # a product has room for no two of them
+    assert MarginalLikelihood(np.zeros(9000), np.geomspace(1e-70, 1e70, 9000), None, "reml").group == 2
+    assert MarginalLikelihood(np.zeros(9000), np.geomspace(1, 1.01, 9000), None, "reml").group == 1024
+    for m, power, bounded in ((5, 0.0, False), (6, 0.0, True), (2, 1.5, False), (3, 1.5, True)):
+        law = MarginalLikelihood(np.arange(float(m)), np.geomspace(1, 2, m), None, "bayes", power)
+        assert law.bounded is bounded
+        known = MarginalLikelihood(np.arange(float(m - 1)), np.geomspace(1, 2, m - 1), 0.0, "bayes", power)
+        assert known.bounded is bounded
+
+
+def test_the_spread_of_estimates_bounds_the_search():
+    for mu, exact in ((None, 4.5), (0.6, 3.5), (5.0, 5.4)):
+        assert MarginalLikelihood(Y, V, mu, "reml").spread == pytest.approx(exact)
+        assert MarginalLikelihood(Y, np.ones(6), mu, "reml").spread == pytest.approx(exact)
+    assert tau2_likelihood.dot(np.array([1.0, 2.0]), np.array([3.0, 5.0])) == 13.0
+    total, mean, sd = tau2_likelihood.summary(np.array([0.0, 1.0, 4.0]), np.array([1.0, 2.0, 1.0]))
+    assert (total, mean, sd) == pytest.approx((4.0, 1.5, np.sqrt(2.25)))
+
+
+@pytest.mark.parametrize(("sd", "fewer"), [(0.05, 5), (0.3, 10), (0.7, None)])
+def test_gausss_places_serve_where_a_law_is_narrow(sd, fewer):
+    w = np.linspace(-8 * sd, 8 * sd, 401)
+    mass = np.exp(-0.5 * (w / sd) ** 2)
+    places, shares = tau2_likelihood.fewer(w, mass / mass.sum())
+    assert places.size == (401 if fewer is None else fewer)
+    for f in (np.cos, lambda x: 1 / (1 + np.exp(x + 0.4)), lambda x: x**3 + x**2):
+        assert shares @ f(places) == pytest.approx(mass @ f(w) / mass.sum(), abs=1e-9)
+
+
+@pytest.mark.parametrize("prior", ["reml", "marginal-likelihood"])
+def test_scores_fall_through_0_at_every_maximum(prior):
+    """Two groups of very unequal variances: two maxima, both found, the higher one kept."""
+    y, v = np.array([-3.0, 3.0, -3.1, 2.9, 40.0, -40.0]), np.array([9.0, 9.5, 8.5, 9.2, 1e-2, 1.1e-2])
+    y[4:] /= 400
+    law = MarginalLikelihood(y, v, 0.0, prior)
+    roots, good = law.roots(law.score, 0.0)
+    assert good
+    grid = np.concatenate([[0.0], np.geomspace(1e-6, 1e3, 4000)])
+    scores = law.score(grid)
+    falls = grid[1:][(scores[:-1] > 0) & (scores[1:] <= 0)]
+    assert roots.size == falls.size + (scores[0] <= 0)
+    np.testing.assert_allclose(roots[roots > 0], falls, rtol=0.01)
+    tau2, good = law.maximise()
+    assert law.objective(np.array([tau2]))[0] >= law.objective(grid).max() - 1e-9
+    model = GaussianMeans(prior, mu=0.0).fit(y, v)
+    assert model.tau2_ == pytest.approx(tau2, rel=1e-9, abs=1e-12)
+
+
+def test_warnings_point_at_the_callers_line():
+    y = RNG(0).normal(0, 3, 50)
+    calls = (
+        lambda: MixtureMeans(2, max_iter=1, restarts=1).fit(y, 1.0),
+        lambda: GaussianMeans().fit(y, 1.0, np.ones(50)),
+    )
+    for call in calls:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            call()
+        assert [w.filename for w in caught] == [__file__]
+
+
+@pytest.mark.parametrize("components", ["gaussian", "points"])
+def test_the_number_of_components_by_its_criterion(components):
+    """-2 log-likelihood + (parameters) log m for every number tried, two beyond the least, in any unit."""
+    g = RNG(1)
+    y, v = np.where(g.random(60) < 0.5, -3.0, 3.0) + 0.5 * g.standard_normal(60), np.full(60, 0.25)
+    model = MixtureMeans("bic", components=components, restarts=2).fit(1000 * y, 1e6 * v)
+    each = 3 if components == "gaussian" else 2
+    for k, (value, criterion) in model.path_.items():
+        alone = MixtureMeans(k, components=components, restarts=2).fit(1000 * y, 1e6 * v).log_likelihood_
+        assert value >= alone - 1e-6
+        assert criterion == pytest.approx(-2 * value + (k * each - 1) * np.log(60), rel=1e-9)
+    best = min(model.path_, key=lambda k: model.path_[k][1])
+    assert model.k_ == best == 2
+    assert sorted(model.path_) == [1, 2, 3, 4]
+    assert model.log_likelihood_ == pytest.approx(model.path_[2][0], rel=1e-9)
+    density = [stats.norm.pdf(1000 * y, mu, np.sqrt(t + 1e6 * v)) for mu, t in zip(model.mus_, model.tau2s_, strict=True)]
+    assert model.log_likelihood_ == pytest.approx(np.log(model.p_ @ density).sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_priors_of_mixtures_are_told_in_numbers_or_lists(d):
+    model = MixtureMeans(2, restarts=2).fit(POINTS[:, 0] if d == 1 else POINTS, V)
+    summary = model.prior_summary()
+    mus = np.reshape(model.mus_, (2, d))
+    mean = model.p_ @ mus
+    sd = np.sqrt(model.p_ @ (model.tau2s_[:, None] + (mus - mean) ** 2))
+    if d == 1:
+        assert np.ndim(summary["mean"]) == np.ndim(summary["sd"]) == 0
+    else:
+        assert isinstance(summary["mean"], list)
+        assert isinstance(summary["sd"], list)
+    np.testing.assert_allclose(np.ravel(summary["mean"]), mean, rtol=1e-12)
+    np.testing.assert_allclose(np.ravel(summary["sd"]), sd, rtol=1e-12)
+    assert summary["means"] == model.mus_.tolist()
+    assert summary["sds"] == np.sqrt(model.tau2s_).tolist()

@@ -1,0 +1,474 @@
+"""Pieces of the nonparametric fit, number by number: SciPy's laws, mpmath's derivatives, plain loops, and enumeration."""
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+
+from estimators import NonparametricCounts, NonparametricMeans, NonparametricRates, npmle
+from estimators.npmle import arrays, binomial_clients, dirichlet, dual, gaussian_clients, maximise, poisson_clients, solver
+from estimators.npmle import clients as made
+from estimators.npmle.nonparametric import robbins
+
+X = np.array([1.3, -0.4, 2.9, -0.4, 4.1, 1.0])
+V = np.array([0.7, 1.9, 0.3, 1.9, 2.6, 0.5])
+W = np.array([1.0, 2.5, 0.5, 3.0, 1.5, 0.25])
+HITS, TRIALS = np.array([0.0, 3.0, 7.0, 3.0, 12.0, 20.0]), np.array([4.0, 5.0, 9.0, 5.0, 40.0, 20.0])
+TALLY, EXPOSURE = np.array([0.0, 3.0, 7.0, 3.0, 12.0, 1.0]), np.array([4.0, 5.0, 0.9, 5.0, 40.0, 2.0])
+FAMILIES = {
+    "gaussian": (gaussian_clients, (X, V), lambda x, v, t: stats.norm.logpdf(x, t, np.sqrt(v)), (-0.2, 0.9, 3.5)),
+    "binomial": (binomial_clients, (HITS, TRIALS), stats.binom.logpmf, (0.1, 0.45, 0.8)),
+    "poisson": (poisson_clients, (TALLY, EXPOSURE), lambda x, e, t: stats.poisson.logpmf(x, e * t), (0.2, 1.1, 6.0)),
+}
+MANY = pytest.mark.parametrize("family", FAMILIES)
+
+
+def relative(clients, t):
+    """Likelihoods of clients (rows) at places of the coordinate, relative to their peaks."""
+    if clients.family == "gaussian":
+        return np.exp(-0.5 * ((t - clients.p1[:, None]) * clients.p2[:, None]) ** 2 - clients.offset[:, None])
+    alpha, beta = made.shapes(t, clients.family)[:2]
+    return np.exp(clients.p1[:, None] * alpha + clients.p2[:, None] * beta - clients.offset[:, None])
+
+
+def workers_of(clients):
+    return solver.Workers(clients.t.size, None, arrays)
+
+
+@MANY
+def test_the_log_likelihood_of_a_mixture_is_scipys(family):
+    make, data, law, atoms = FAMILIES[family]
+    masses = np.array([0.5, 0.2, 0.3])
+    exact = np.array([np.log(np.exp(law(*(column[i] for column in data), np.array(atoms))) @ masses) for i in range(6)])
+    for weights, counted in ((None, np.ones(6)), (W, W)):
+        clients = make(*data, weights=weights)
+        assert clients.total == pytest.approx(counted.sum())
+        assert clients.t.size == 5  # the second and the fourth are the same
+        assert npmle.optimality_gap(clients, atoms, 7 * masses)[1] == pytest.approx(counted @ exact, rel=1e-12)
+        assert npmle.optimality_gap(clients, atoms[::-1], masses[::-1])[1] == pytest.approx(counted @ exact, rel=1e-12)
+    np.testing.assert_allclose(clients.parameter(clients.coordinate(np.array(atoms))), atoms, rtol=1e-12)
+
+
+@MANY
+def test_every_peak_is_at_its_place_with_its_curvature(family):
+    """Likelihoods are 1 at t, and fall from there as a normal law's of sd s: exactly, or as the number of trials grows."""
+    make, data, _, _ = FAMILIES[family]
+    clients = make(*data)
+    at = relative(clients, clients.t)
+    np.testing.assert_allclose(at.diagonal(), 1.0, rtol=1e-12)
+    assert (at <= 1 + 1e-12).all()
+    big = {
+        "gaussian": data,
+        "binomial": (HITS * 1e8 + 1e8, TRIALS * 1e8 + 2e8),
+        "poisson": (TALLY * 1e8 + 1e8, EXPOSURE * 1e8),
+    }
+    clients = make(*big[family])
+    for share in (-1.5, 0.4, 1.0):
+        near = relative(clients, clients.t + share * clients.s).diagonal()
+        np.testing.assert_allclose(near, np.exp(-0.5 * share**2), rtol=3e-4)
+
+
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_derivatives_of_the_exponents_are_mpmaths(family):
+    alpha, beta = {
+        "binomial": (lambda t: 2 * mpmath.log(mpmath.sin(t)), lambda t: 2 * mpmath.log(mpmath.cos(t))),
+        "poisson": (lambda t: 2 * mpmath.log(t), lambda t: -(t**2)),
+    }[family]
+    t = np.array([1e-6, 0.3, 0.9, 1.4])
+    found = made.shapes(t, family)
+    for row, (f, k) in enumerate([(alpha, 0), (beta, 0), (alpha, 1), (beta, 1), (alpha, 2), (beta, 2)]):
+        exact = [float(mpmath.diff(f, mpmath.mpf(float(x)), k)) for x in t]
+        np.testing.assert_allclose(found[row], exact, rtol=1e-9, atol=1e-11)
+    assert made.shapes(-t, family)[0] == pytest.approx(found[0], rel=1e-12)  # what rounding put beyond 0 is mirrored
+    ends = np.array([0.0, 1e-13, np.pi / 2] if family == "binomial" else [0.0, 1e-13, -1e-13])
+    found = made.shapes(ends, family)
+    assert (found[2:] == 0).all()
+    assert found[0, :2].tolist() == [-1e300, -1e300]
+    assert found[1, 2] == (-1e300 if family == "binomial" else pytest.approx(0.0, abs=1e-25))
+    inside = made.shapes(np.array([2e-12]), family)
+    assert (inside[[2, 4], 0] != 0).all()
+    assert (made.shapes(t, "gaussian") == 0).all()
+    assert made.shapes(t, "gaussian").shape == (6, 4)
+
+
+def test_levels_halve_the_spacing_and_repetitions_are_merged():
+    assert made.levels_of(np.array([8.0, 4.0, 4.0001, 3.9999, 1.0, 0.9])).tolist() == [0, 1, 1, 2, 3, 4]
+    clients = gaussian_clients([3.0, 1.0, 2.0, 1.0, 1.0], [1.0, 1.0, 0.04, 1.0, 0.04], weights=[1.0, 2.0, 4.0, 8.0, 16.0])
+    assert clients.t.tolist() == [0.0, 2.0, 0.0, 1.0]  # the wide ones first
+    assert clients.weights.tolist() == [10.0, 1.0, 16.0, 4.0]
+    assert clients.s == pytest.approx([1.0, 1.0, 0.2, 0.2])
+    assert clients.origin == 1.0
+    assert poisson_clients([2, 1, 2], [2.0, 1.0, 2.0]).weights.tolist() == [1.0, 2.0]  # equal rates of unequal exposure stay
+
+
+def test_few_atoms_cover_every_peak():
+    rng = np.random.default_rng(0)
+    for seed in range(5):
+        x, v = np.random.default_rng(seed).normal(0, 5, 40), rng.uniform(0.2, 3, 40) ** 2
+        clients = gaussian_clients(x, v)
+        atoms = made.cover(clients)
+        away = np.abs(clients.t[:, None] - atoms).min(axis=1) / clients.s
+        assert away.max() <= 0.5 + 1e-12
+        apart = [(t - s / 2, t + s / 2) for t, s in zip(clients.t, clients.s, strict=True)]
+        ends, count = -np.inf, 0  # as many intervals that do not meet, none of which an atom shares with another
+        for low, high in sorted(apart, key=lambda ends: ends[1]):
+            if low > ends:
+                ends, count = high, count + 1
+        assert atoms.size == count
+
+
+@MANY
+def test_fewer_clients_are_like_the_many(family):
+    rng = np.random.default_rng(3)
+    if family == "gaussian":
+        clients = gaussian_clients(rng.normal(2, 3, 6000), rng.uniform(0.2, 2, 6000) ** 2, rng.uniform(0.5, 2, 6000))
+    elif family == "binomial":
+        trials = rng.integers(5, 60, 6000)
+        clients = binomial_clients(rng.binomial(trials, rng.beta(2, 6, 6000)), trials, rng.uniform(0.5, 2, 6000))
+    else:
+        exposure = rng.uniform(0.2, 20, 6000)
+        clients = poisson_clients(rng.poisson(exposure * rng.gamma(1, 2, 6000)), exposure, rng.uniform(0.5, 2, 6000))
+    few = made.condensed(clients, 300)
+    assert few.total == pytest.approx(clients.total, rel=1e-12)
+    for name in ("t", "s"):
+        all_of, of_few = (c.weights @ getattr(c, name) / c.total for c in (clients, few))
+        assert of_few == pytest.approx(all_of, rel=1e-12)
+    assert 150 < few.t.size < 1200
+    at = relative(few, few.t).diagonal()
+    np.testing.assert_allclose(at, 1.0, rtol=1e-9)
+    t = np.quantile(clients.t, [0.1, 0.35, 0.6, 0.9])
+    many = clients.weights @ np.log(relative(clients, t) @ np.full(4, 0.25)) / clients.total
+    assert few.weights @ np.log(relative(few, t) @ np.full(4, 0.25)) / few.total == pytest.approx(many, rel=0.03)
+
+
+def test_unions_of_intervals():
+    rng = np.random.default_rng(1)
+    for gap in (0, 1, 4):
+        for _ in range(30):
+            lows = rng.integers(0, 60, 7)
+            highs = lows + rng.integers(0, 9, 7)
+            covered = {x for a, b in zip(lows, highs, strict=True) for x in range(a, b + 1)}
+            starts, stops = dual.unions(lows, highs, gap)
+            inside = sorted(covered)
+            cut = [(a, b) for a, b in itertools.pairwise(inside) if b - a > max(gap, 1)]
+            if gap:
+                assert starts.tolist() == [inside[0], *(b for _, b in cut)]
+                assert stops.tolist() == [*(a for a, _ in cut), inside[-1]]
+            assert all(any(s <= x <= e for s, e in zip(starts, stops, strict=True)) for x in covered)
+
+
+def test_coefficients_of_powers_are_exact():
+    """u^k in Bernstein's form of degree 15 has the coefficients C(m, k) / C(15, k)."""
+    from math import comb
+
+    nodes = np.arange(dual.NODES) - dual.NODES // 2 + 1
+    for k in (0, 1, 2, 5):
+        exact = [float(Fraction(comb(m, k), comb(dual.NODES - 1, k))) for m in range(dual.NODES)]
+        assert dual.bernstein_matrix() @ nodes.astype(float) ** k == pytest.approx(exact, abs=2e-9 if k == 5 else 1e-12)
+    best = mpmath.sqrt(16)  # Cauchy's estimate with the radius sqrt(16) s, times the nodes' polynomial at the middle
+    derivative = mpmath.exp(best**2 / 2) / best**16
+    polynomial = mpmath.fprod((mpmath.mpf(2 * j + 1) / 2) ** 2 for j in range(8))
+    assert pytest.approx(float(derivative * polynomial), rel=1e-12) == dual.REMAINDER
+
+
+@MANY
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-9])
+def test_the_certificate_is_the_maximum_of_d(family, tolerance):
+    make, data, _, _ = FAMILIES[family]
+    clients = make(*data, weights=W)
+    t = np.linspace(clients.t.min(), clients.t.max(), 4)
+    state = solver.evaluate(clients, workers_of(clients), t, np.array([0.1, 0.5, 0.3, 0.1]), 0)
+    bound, places, heights = dual.Dual(clients, workers_of(clients))(state, tolerance)
+    fine = np.linspace(clients.t.min(), clients.t.max(), 20001)
+    d = (clients.weights / state.density / clients.total) @ relative(clients, fine)
+    near = np.linspace(*fine[np.clip(d.argmax() + np.array([-1, 1]), 0, 20000)], 20001)
+    top = max(d.max(), ((clients.weights / state.density / clients.total) @ relative(clients, near)).max())
+    assert top * (1 - 1e-12) <= bound <= top * (1 + tolerance + 1e-11)  # 1e-11 for what interpolation may err
+    padded = np.concatenate([[-np.inf], d, [-np.inf]])
+    tops = fine[(d > padded[:-2]) & (d >= padded[2:])]
+    assert len(places) == len(tops)
+    assert np.sort(places) == pytest.approx(tops, abs=2 * (fine[1] - fine[0]))
+    assert heights[np.argsort(places)] == pytest.approx(np.interp(np.sort(places), fine, d), rel=1e-6)
+
+
+def test_the_best_step_in_the_model_of_second_order():
+    """`excess`: D - 1 at atoms or, moved, with the gain slope^2 / (2 bend) of a concave direction only."""
+    first = np.array([[0.9, 1.1, 1.2], [0.5, -0.8, 0.7], [-2.0, 0.3, 9.0]])
+    second = np.zeros((6, 6))
+    second[[3, 4, 5], [3, 4, 5]] = [1.0, 4.0, 2.0]
+    state = solver.State(np.arange(3.0), np.array([0.2, 0.5, 0.3]), np.ones(2), 0.0, first, second)
+    assert solver.excess(state, False) == pytest.approx(0.2)
+    bend = [0.2 * 1.0 + 2.0, 0.5 * 4.0 - 0.3]
+    gains = [0.9 + 0.25 / (2 * bend[0]), 1.1 + 0.64 / (2 * bend[1]), 1.2]  # the last one is convex: nothing is promised
+    assert solver.excess(state, True) == pytest.approx(max(gains) - 1, rel=1e-12)
+    assert solver.excess(replace(state, first=first * [[1.0], [10.0], [1.0]]), True) == pytest.approx(
+        1.1 + 64 / (2 * bend[1]) - 1, rel=1e-12
+    )
+
+
+def test_masses_and_moves_maximise_the_model_of_second_order():
+    clients = gaussian_clients(np.random.default_rng(2).normal([-5.0, 0.0, 5.0], 1.0, (20, 3)).ravel(), 1.0)
+    t = np.array([-5.1, 0.1, 4.8]) - clients.origin
+    state = solver.evaluate(clients, workers_of(clients), t, np.array([0.3, 0.45, 0.25]), 3)
+    target, moves = solver.targets(state, True, 1e-9, arrays)
+    fixed, still = solver.targets(state, False, 1e-9, arrays)
+    assert (still == 0).all()
+    value, slope, bend = state.first
+    np.testing.assert_allclose(state.second[:3, :3] @ (fixed - state.masses), value - 1, atol=1e-9)
+    # The gradient in masses p and in moves m, where q has its Hessian: log-likelihood by differences of `evaluate`.
+
+    def height(z):
+        masses = z[:3]
+        return np.log(relative(clients, t + z[3:]) @ masses) @ clients.weights / clients.total - masses.sum()
+
+    start, h = np.concatenate([state.masses, np.zeros(3)]), 1e-4
+    unit = h * np.eye(6)
+    gradient = np.array([(height(start + u) - height(start - u)) / (2 * h) for u in unit])
+    hessian = np.array([
+        [(height(start + u + v) - height(start + u - v) - height(start - u + v) + height(start - u - v)) / (4 * h * h)
+         for u in unit] for v in unit
+    ])  # fmt: skip
+    step = np.linalg.solve(hessian, -gradient)
+    assert np.linalg.eigvalsh(hessian).max() < 0
+    np.testing.assert_allclose(target - state.masses, step[:3], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(moves, step[3:], rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(slope * state.masses, gradient[3:], rtol=1e-5, atol=1e-8)
+    assert bend.shape == (3,)
+
+
+def test_systems_are_solved_and_matrices_hardly_changed():
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(30, 7))
+    matrix, right = rows.T @ rows, rng.normal(size=7)
+    whole, root, added = solver.factor(matrix, arrays)
+    np.testing.assert_allclose(added, 1e-14 * matrix.diagonal(), rtol=1e-12)
+    np.testing.assert_allclose(root @ root.T, matrix, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(whole, matrix, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(solver.solved(root, right, arrays), np.linalg.solve(matrix, right), rtol=1e-9)
+    assert solver.factor(-matrix, arrays) is None
+    twice = np.ones((2, 2)) * [[1.0, 1 + 4e-13], [1 + 4e-13, 1.0]]  # of rounding only
+    assert changed(twice)[2] == pytest.approx([1e-12, 1e-12])
+    assert solver.factor(np.array([[1.0, 1.001], [1.001, 1.0]]), arrays) is None
+    far = np.array([[4.0, 1e-18], [1e-18, 9.0]])
+    assert changed(far)[0][0, 1] == 0.0
+    assert changed(far * [[1.0, 100.0], [100.0, 1.0]])[0][0, 1] == pytest.approx(1e-16)
+
+
+def changed(matrix):
+    found = solver.factor(matrix, arrays)
+    assert found is not None
+    return found
+
+
+def test_least_of_neighbours():
+    values = np.random.default_rng(5).normal(size=11)
+    for near in (0, 1, 3, 10, 11, 50):
+        exact = [values[max(0, i - near) : i + near + 1].min() for i in range(11)]
+        assert solver.least_near(values, near).tolist() == exact
+
+
+def test_atoms_of_one_hill_are_merged_at_their_centre():
+    state = solver.State(np.array([0.0, 1.0, 4.0, 6.0, 20.0]), np.array([0.1, 0.3, 0.2, 0.2, 0.2]), np.ones(1), 0.0, X, X)
+    t, masses = solver.merged_atoms(state, np.array([19.0, 0.4, 100.0, 5.5]))
+    assert t == pytest.approx([0.75, 5.0, 20.0])
+    assert masses == pytest.approx([0.4, 0.4, 0.2])
+
+
+@MANY
+def test_the_start_is_thirty_rounds_of_expectation_maximisation(family):
+    make, data, _, _ = FAMILIES[family]
+    clients = make(*data, weights=W)
+    t = np.linspace(clients.t.min(), clients.t.max(), 5)[1:-1]
+    table, masses = relative(clients, t), np.full(3, 1 / 3)
+    for _ in range(30):
+        masses = masses * (clients.weights @ (table / (table @ masses)[:, None])) / clients.total
+    state = solver.started(clients, workers_of(clients), t)
+    assert state.masses == pytest.approx(masses, rel=1e-10)
+    assert state.masses.sum() == pytest.approx(1.0, rel=1e-14)
+    assert state.value == pytest.approx(clients.weights @ np.log(table @ masses), rel=1e-12)
+
+
+@MANY
+def test_a_grid_fit_is_the_best_on_its_points(family):
+    """Karush, Kuhn and Tucker over the grid, by SciPy's laws; the gaps are n log max D, there and everywhere."""
+    make, data, law, _ = FAMILIES[family]
+    grid = {"gaussian": [3.0, -1.0, 1.2, 5.0, 3.0], "binomial": [0.95, 0.05, 0.4], "poisson": [0.1, 5.0, 0.7, 20.0]}[family]
+    clients = make(*data, weights=W)
+    found = maximise(clients, grid, tolerance=1e-9)
+    assert found.converged
+    assert set(found.support.round(9)) <= set(np.array(grid).round(9))
+    assert np.array_equal(found.support, np.sort(found.support))
+    assert found.masses.sum() == pytest.approx(1.0)
+
+    def table(theta):
+        return np.exp(law(data[0][:, None], data[1][:, None], np.asarray(theta)))
+
+    density = table(found.support) @ found.masses
+    assert found.log_likelihood == pytest.approx(W @ np.log(density), rel=1e-12)
+    on_grid = (W / density) @ table(np.array(grid)) / W.sum()
+    assert on_grid.max() <= 1 + 1e-9
+    theta = clients.parameter(np.linspace(clients.t.min(), clients.t.max(), 4001))
+    everywhere = (W / density) @ table(theta) / W.sum()
+    assert found.gap == pytest.approx(W.sum() * np.log(everywhere.max()), rel=1e-4)
+    assert 0 <= found.grid_gap <= 1e-9
+    assert maximise(clients).grid_gap is None
+    loose = maximise(clients, grid, tolerance=1e-9, max_iter=1)
+    assert loose.n_iter == 1
+
+
+def test_candidates_without_likelihood_and_out_of_range_are_refused():
+    with pytest.raises(ValueError, match="no likelihood at all"):
+        maximise(binomial_clients([0, 5], [5, 5]), [0.0])
+    with pytest.raises(ValueError, match=r"in \[0, 1\].*got 1\.5"):
+        maximise(binomial_clients([0, 5], [5, 5]), [0.5, 1.5])
+    with pytest.raises(ValueError, match=r"shape \(\)"):
+        maximise(poisson_clients([0, 5]), 1.0)
+    with pytest.raises(ValueError, match=r"shape \(0,\)"):
+        maximise(poisson_clients([0, 5]), [])
+    with pytest.raises(ValueError, match="grid"):
+        maximise(poisson_clients([0, 5]), [-1.0, 2.0])
+    assert maximise(binomial_clients([0, 5], [5, 5]), [0.0, 1.0]).support.tolist() == [0.0, 1.0]  # both ends are candidates
+    assert maximise(gaussian_clients([-3.0, -1.0], 1.0), [-2.0]).support.tolist() == [-2.0]
+
+
+MODELS = {
+    "gaussian": (NonparametricMeans, np.inf),
+    "binomial": (NonparametricRates, 0.0),
+    "poisson": (NonparametricCounts, 0.0),
+}
+
+
+@MANY
+def test_posteriors_are_bayes_rule_over_the_atoms(family):
+    model, nothing = MODELS[family]
+    _, data, law, _ = FAMILIES[family]
+    first, second = np.append(data[0], 0.0), np.append(data[1], nothing)  # the last one tells nothing
+    model = model().fit(first, second)
+    atoms, masses = model.support_, model.masses_
+    exact = np.vstack([np.exp(law(data[0][:, None], data[1][:, None], atoms)) * masses, masses])
+    exact /= exact.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.posterior_weights(), exact, rtol=1e-8, atol=1e-13)
+    mean = exact @ atoms
+    np.testing.assert_allclose(model.posterior_mean_, mean, rtol=1e-9)
+    spread = np.sqrt((exact * (atoms - mean[:, None]) ** 2).sum(axis=1))
+    np.testing.assert_allclose(model.posterior_sd_, spread, rtol=1e-7, atol=1e-12)
+    for t in (*atoms[:2], atoms.mean()):
+        np.testing.assert_allclose(model.posterior_cdf(t), exact @ (atoms <= t), rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose(model.posterior_cdf(t, strict=True), exact @ (atoms < t), rtol=1e-8, atol=1e-12)
+    for q in (0.03, 0.4, 0.97):
+        t = model.posterior_quantile(q)
+        at = (exact * (atoms <= t[:, None])).sum(axis=1)
+        before = (exact * (atoms < t[:, None])).sum(axis=1)
+        assert ((at >= q - 1e-9) & (before < q)).all()
+    summary = model.prior_summary()
+    assert summary["mean"] == pytest.approx(masses @ atoms)
+    assert summary["sd"] == pytest.approx(np.sqrt(masses @ atoms**2 - (masses @ atoms) ** 2), abs=1e-7)
+    own = model.own_numbers()
+    expected = data[0] if family == "gaussian" else data[0] / data[1]
+    np.testing.assert_allclose(own[:-1], expected, rtol=1e-14)
+    assert np.isnan(own[-1])
+    assert model.independent
+
+
+@MANY
+def test_averages_over_priors_are_laws_that_their_draws_follow(family):
+    model, nothing = MODELS[family]
+    _, data, _, _ = FAMILIES[family]
+    first, second = np.append(data[0], 0.0), np.append(data[1], nothing)
+    model = model().fit(first, second).averaged(4)
+    assert not model.independent
+    draws = model.sample_posterior(np.random.default_rng(7), 20_000)
+    for t in np.quantile(draws, [0.2, 0.5, 0.83]):
+        below = model.posterior_cdf(t)
+        assert (np.abs(below - (draws <= t).mean(axis=0)) < 5 * np.sqrt(below * (1 - below) / 20_000) + 2e-3).all()
+        np.testing.assert_allclose(model.posterior_cdf(t, strict=True), below, atol=1e-9)  # but at points at the ends
+    for q in (0.1, 0.5, 0.9):
+        ends = model.posterior_quantile(q)
+        below = np.array([model.posterior_cdf(t)[i] for i, t in enumerate(ends)])
+        least = 0.0 if family != "gaussian" else -np.inf
+        assert (np.abs(below - q)[ends > least] < 1e-8).all() or family == "binomial"
+        assert (below >= q - 1e-8).all()
+    low, high = model.interval(0.8, method="integrated", seed=4)
+    ends = model.averaged_quantiles([0.1, 0.9])
+    np.testing.assert_allclose(np.array([low, high]), ends, rtol=1e-12)
+    beyond = draws.max() * 3 + 10 if family != "binomial" else 1.0
+    np.testing.assert_allclose(model.posterior_cdf(beyond), 1.0, atol=1e-12)
+    if family != "gaussian":
+        assert 0.0 in model.atoms().tolist()
+        at_end = model.posterior_cdf(0.0) - model.posterior_cdf(0.0, strict=True)
+        np.testing.assert_allclose(at_end, (draws == 0).mean(axis=0), atol=0.02)
+
+
+def test_points_and_cells_of_a_lattice():
+    t = np.array([0.5, 2.0, 7.0])
+    cells = dirichlet.points(t)
+    assert (cells.low.tolist(), cells.high.tolist(), cells.places.tolist()) == (t.tolist(),) * 3
+    assert cells.base == pytest.approx([1 / 3] * 3)
+    table = np.arange(6.0).reshape(2, 3)
+    assert np.array_equal(cells.heard(table), table)
+    assert np.array_equal(cells.spread(table), table)
+    edges = dirichlet.marched(np.array([0.0, 10.0]), np.array([0.4, 0.2]), -1.0, 12.0)
+    assert (edges[0], edges[-1]) == (-1.0, 12.0)
+    widths, middles = np.diff(edges), (edges[1:] + edges[:-1]) / 2
+    assert (widths > 0).all()
+    for at, s in ((0.0, 0.4), (10.0, 0.2)):
+        near = np.abs(middles - at) < s
+        assert widths[near].max() <= s / 4 * (1 + 1e-9)
+        assert widths[near].min() >= s / 8
+    assert widths.max() > 4 * 0.4 / 4  # wide between them
+    assert edges.size < 90
+    assert dirichlet.marched(np.array([0.0]), np.array([4.0]), 0.0, 2.5).tolist() == [0.0, 1.0, 2.0, 2.5]
+    assert dirichlet.marched(np.array([0.0]), np.array([4.0]), 0.0, 2.4).tolist() == [0.0, 1.0, 2.4]
+
+
+def test_chains_are_thinned_to_the_sweeps_asked_for():
+    logs = np.log(np.random.default_rng(1).random((5, 4)))
+    start = np.array([1, 2]), np.array([0.5, 0.5])
+    whole = dirichlet.chain(np.random.default_rng(3), logs, np.full(4, 0.25), start, 1, 12)
+    thinned = dirichlet.chain(np.random.default_rng(3), logs, np.full(4, 0.25), start, 5, 12)
+    assert (whole.shape, thinned.shape) == ((12, 4), (2, 4))
+    assert np.array_equal(thinned, whole[4::5])
+    np.testing.assert_allclose(whole.sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_robbins_is_a_ratio_of_tallies():
+    assert robbins([3, 0, 1, 1, 4, 0, 0]).tolist() == pytest.approx([4 * 1 / 1, 2 / 3, 0.0, 0.0, 0.0, 2 / 3, 2 / 3])
+    with pytest.raises(ValueError, match=r"shape \(1, 2\)"):
+        robbins([[1, 2]])
+
+
+def test_unequal_columns_and_impossible_counts_are_named():
+    with pytest.raises(ValueError, match=r"variances must have one entry per client, shape \(2,\), got \(3,\)"):
+        NonparametricMeans().fit([1.0, 2.0], [1.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match="client 1 has more successes"):
+        NonparametricRates().fit([1, 3, 9], [1, 2, 3])
+    with pytest.raises(ValueError, match="x must be 0 where exposure is 0"):
+        NonparametricCounts().fit([1, 3], [1.0, 0.0])
+    with pytest.raises(ValueError, match="no client carries information"):
+        NonparametricCounts().fit([0, 0], [0.0, 0.0])
+    with pytest.raises(ValueError, match="variances must be > 0"):
+        NonparametricMeans().fit([1.0, 2.0], [1.0, 0.0])
+    counts = NonparametricCounts().fit([0, 4, 9], [1.0, 0.5, 2.0])
+    np.testing.assert_allclose(counts.predictive_mean(3.0), 3 * counts.posterior_mean_)
+    assert np.array_equal(counts.predictive_mean(), counts.posterior_mean_)
+
+
+@MANY
+def test_warnings_say_the_gap_at_the_callers_line(family):
+    """What is left of the log-likelihood: of the grid's, where there is one."""
+    model, _ = MODELS[family]
+    _, data, _, _ = FAMILIES[family]
+    grid = {"gaussian": np.linspace(-1, 5, 40), "binomial": np.linspace(0, 1, 40), "poisson": np.linspace(0, 9, 40)}[family]
+    for way in ({}, {"grid": grid}):
+        short = model(max_iter=1, tolerance=1e-12, **way)
+        with pytest.warns(RuntimeWarning, match=r"stopped with a gap of .* more than tolerance=1e-12") as caught:
+            short.fit(*data)
+        assert caught[0].filename == __file__
+        left = short.grid_gap_ if way else short.gap_
+        assert f"gap of {left:.3g} in" in str(caught[0].message)
+        assert not short.converged_
+        assert short.n_iter_ == 1
