@@ -66,7 +66,7 @@ def antithetic(gen, reps, n, value, draws):
 
 
 def controlled(gen, reps, n, value, draws):
-    """The same, less what draws and their squares explain: by normal equations, since these columns are nearly orthogonal."""
+    """The same, less what draws and their squares explain: by normal equations, the columns are nearly orthogonal."""
     means = np.empty(reps)
     for k in range(reps):
         z = gen.standard_normal((n, draws))
