@@ -198,8 +198,8 @@ def test_the_certificate_is_the_maximum_of_d(family, tolerance):
 def test_the_best_step_in_the_model_of_second_order():
     """`excess`: D - 1 at atoms or, moved, with the gain slope^2 / (2 bend) of a concave direction only."""
     first = np.array([[0.9, 1.1, 1.2], [0.5, -0.8, 0.7], [-2.0, 0.3, 9.0]])
-    second = np.zeros((6, 6))
-    second[[3, 4, 5], [3, 4, 5]] = [1.0, 4.0, 2.0]
+    second = np.zeros((6, 4))
+    second[1::2, 0] = [1.0, 4.0, 2.0]
     state = solver.State(np.arange(3.0), np.array([0.2, 0.5, 0.3]), np.ones(2), 0.0, first, second)
     assert solver.excess(state, False) == pytest.approx(0.2)
     bend = [0.2 * 1.0 + 2.0, 0.5 * 4.0 - 0.3]
@@ -215,10 +215,10 @@ def test_masses_and_moves_maximise_the_model_of_second_order():
     t = np.array([-5.1, 0.1, 4.8]) - clients.origin
     state = solver.evaluate(clients, workers_of(clients), t, np.array([0.3, 0.45, 0.25]), 3)
     target, moves = solver.targets(state, True, 1e-9, arrays)
-    fixed, still = solver.targets(state, False, 1e-9, arrays)
+    fixed, still = solver.targets(solver.evaluate(clients, workers_of(clients), t, state.masses, 2), False, 1e-9, arrays)
     assert (still == 0).all()
     value, slope, bend = state.first
-    np.testing.assert_allclose(state.second[:3, :3] @ (fixed - state.masses), value - 1, atol=1e-9)
+    np.testing.assert_allclose(whole(state.second)[::2, ::2] @ (fixed - state.masses), value - 1, atol=1e-9)
     # The gradient in masses p and in moves m, where q has its Hessian: log-likelihood by differences of `evaluate`.
 
     def height(z):
@@ -240,28 +240,48 @@ def test_masses_and_moves_maximise_the_model_of_second_order():
     assert bend.shape == (3,)
 
 
-def test_systems_are_solved_and_matrices_hardly_changed():
+def whole(band):
+    """The symmetric matrix of an upper band."""
+    upper = np.zeros((len(band), len(band)))
+    for r, row in enumerate(band):
+        end = min(row.size, len(band) - r)
+        upper[r, r : r + end] = row[:end]
+    return upper + np.triu(upper, 1).T
+
+
+def band_of(matrix, width):
+    """The upper band of a matrix, row r from the diagonal on."""
+    return np.array([[*row[r : r + width], *[0.0] * (r + width - len(matrix))] for r, row in enumerate(matrix)])
+
+
+@pytest.mark.parametrize("width", [1, 3, 7])
+def test_systems_are_solved_and_matrices_hardly_changed(width):
     rng = np.random.default_rng(4)
     rows = rng.normal(size=(30, 7))
-    matrix, right = rows.T @ rows, rng.normal(size=7)
-    whole, root, added = solver.factor(matrix, arrays)
+    near = np.abs(np.subtract.outer(range(7), range(7))) < width
+    matrix, right = np.where(near, rows.T @ rows, 0.0), rng.normal(size=7)
+    assert np.linalg.eigvalsh(matrix).min() > 0
+    band, every = band_of(matrix, width), np.ones(7, bool)
+    np.testing.assert_array_equal(whole(band), matrix)
+    np.testing.assert_allclose(solver.times(band, right), matrix @ right, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(solver.solution(band, right, every, arrays), np.linalg.solve(matrix, right), rtol=1e-9)
+    free = np.array([True, False, True, True, False, True, True])
+    part = solver.solution(band, right, free, arrays)
+    np.testing.assert_allclose(part[free], np.linalg.solve(matrix[np.ix_(free, free)], right[free]), rtol=1e-9)
+    assert (part[~free] == 0).all()
+    changed, added = solver.definite(band, right, every, arrays)
     np.testing.assert_allclose(added, 1e-14 * matrix.diagonal(), rtol=1e-12)
-    np.testing.assert_allclose(root @ root.T, matrix, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(whole, matrix, rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(solver.solved(root, right, arrays), np.linalg.solve(matrix, right), rtol=1e-9)
-    assert solver.factor(-matrix, arrays) is None
-    twice = np.ones((2, 2)) * [[1.0, 1 + 4e-13], [1 + 4e-13, 1.0]]  # of rounding only
-    assert changed(twice)[2] == pytest.approx([1e-12, 1e-12])
-    assert solver.factor(np.array([[1.0, 1.001], [1.001, 1.0]]), arrays) is None
-    far = np.array([[4.0, 1e-18], [1e-18, 9.0]])
-    assert changed(far)[0][0, 1] == 0.0
-    assert changed(far * [[1.0, 100.0], [100.0, 1.0]])[0][0, 1] == pytest.approx(1e-16)
+    np.testing.assert_allclose(changed, band, rtol=1e-12, atol=1e-15)
+    assert solver.definite(-band, right, every, arrays) is None
 
 
-def changed(matrix):
-    found = solver.factor(matrix, arrays)
-    assert found is not None
-    return found
+def test_ridges_and_trimmed_bands():
+    twice = np.array([[1.0, 1 + 4e-13], [1.0, 0.0]])  # of rounding only
+    assert solver.definite(twice, X[:2], np.ones(2, bool), arrays)[1] == pytest.approx([1e-12, 1e-12])
+    assert solver.definite(np.array([[1.0, 1.001], [1.0, 0.0]]), X[:2], np.ones(2, bool), arrays) is None
+    far = np.array([[4.0, 1e-18], [9.0, 0.0]])
+    assert solver.trimmed(far).tolist() == [[4.0], [9.0]]
+    assert solver.trimmed(far * [[1.0, 128.0], [1.0, 1.0]]).tolist() == [[4.0, 128e-18], [9.0, 0.0]]
 
 
 def test_least_of_neighbours():
