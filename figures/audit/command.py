@@ -17,9 +17,9 @@ FOOT = "each bound is too high with probability at most 1 %; a bound below the c
 def add_audit(parser):
     """Add the arguments of `borrow audit`."""
     parser.description = (
-        "Run mechanisms in neighbouring worlds and prove a lower bound on their eps, beside what they claim, a line as soon "
-        "as each is done. Without NAME: all releases, then broken ones that must be caught. A bound below the claim proves no privacy. Exit "
-        "status 1: a claim is refuted, or a broken mechanism passes."
+        "Run mechanisms in neighbouring worlds and prove a lower bound on their eps, beside what they claim: a line for "
+        "each as soon as it is done. Without NAME: all releases, then broken ones that must be caught. A bound below the "
+        "claim proves no privacy. Exit status 1: a claim is refuted, or a broken mechanism passes."
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="a case of --list; or your own mechanism, module:function")
     parser.add_argument("--list", action="store_true", help="list the cases and run nothing")

@@ -3,6 +3,7 @@
 import json
 from fractions import Fraction
 from math import comb, exp
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,6 +135,11 @@ def test_true_claims_of_gaussian_noise_are_refuted_no_more_often_than_beta_says(
     assert refuted <= 48  # 30 + 4 deviations
 
 
+def settings(name):
+    case: Any = BROKEN[name]
+    return case.keywords
+
+
 def power(mu, m, share, part, beta=0.01):
     """Chance that a Gaussian mechanism of ratio mu is refuted at all of whose noise a part is there; no simulation."""
     curve, shift, r = gaussian_curve(mu), mu / part, round(share * m)
@@ -147,7 +153,7 @@ def power(mu, m, share, part, beta=0.01):
 
 
 def test_half_the_noise_is_seen_by_as_many_canaries_as_the_broken_server_has():
-    how = BROKEN["one run, half the noise at the server"].keywords
+    how = settings("one run, half the noise at the server")
     assert (how["rounds"], how["rate"]) == (1, 1.0)
     mu = 1 / client_multiplier(eps=4.0, delta=1e-5, rate=1.0, rounds=1)
     (share,) = how["shares"]
@@ -273,7 +279,7 @@ def test_what_is_caught_is_what_is_broken():
     """The same trainings with all of their noise pass."""
     assert not rows(silos=200, canaries=200, backend=LessNoise(1.0)).refuted
     assert not clients(canaries=1000, rate=1.0).refuted
-    assert not clients(**{**BROKEN["one run, half the noise at the server"].keywords, "algorithm": DPFedAvg}).refuted
+    assert not clients(**{**settings("one run, half the noise at the server"), "algorithm": DPFedAvg}).refuted
     assert not wrong_labels(backend=LessNoise(1.0)).refuted
 
 

@@ -93,7 +93,7 @@ def test_reports_come_back_from_their_text_and_no_other_text(report):
         with pytest.raises(ValueError, match=why):
             read_report(json.dumps({**content, **change, "checksum": told}))
     lacking = {name: value for name, value in content.items() if name != "n"}
-    with pytest.raises(ValueError, match="report lacks n$"):
+    with pytest.raises(ValueError, match=r"report lacks n$"):
         read_report(json.dumps({**lacking, "checksum": told}))
     huge = json.loads(json.dumps(content))
     huge["n"] = 10**400  # which no float holds
