@@ -157,9 +157,19 @@ def test_half_the_noise_is_seen_by_as_many_canaries_as_the_broken_server_has():
     assert (how["rounds"], how["rate"]) == (1, 1.0)
     mu = 1 / client_multiplier(eps=4.0, delta=1e-5, rate=1.0, rounds=1)
     (share,) = how["shares"]
-    assert power(mu, how["canaries"], share, 0.5) > 0.99
     assert power(mu, how["canaries"], share, 1.0) < 1e-6
-    assert power(mu, 500, share, 0.5) < 0.5  # so the size is not for nothing
+    said = {5000: 0.996, 2000: 0.82, 1000: 0.43}  # in the docstring of the module
+    assert how["canaries"] in said
+    for canaries, chance in said.items():
+        assert power(mu, canaries, share, 0.5) == pytest.approx(chance, abs=0.005)
+
+
+@pytest.mark.parametrize(("eps", "canaries", "part", "chance"), [(1.0, 20_000, 0.5, 0.99), (8.0, 15_000, 0.5, 0.99),
+                                                                 (4.0, 50_000, 0.7, 0.2)])  # fmt: skip
+def test_what_can_be_seen_at_other_claims(eps, canaries, part, chance):
+    mu = 1 / client_multiplier(eps=eps, delta=1e-5, rate=1.0, rounds=1)
+    best = max(power(mu, canaries, share, part) for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3))
+    assert best == pytest.approx(chance, abs=0.012)
 
 
 def test_shares_are_of_the_canaries_and_each_has_its_part_of_beta():
