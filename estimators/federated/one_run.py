@@ -17,6 +17,11 @@ F(x) the most that the claim allows an event that has chance x in a neighbouring
 over canaries).  Going down from k = v these say how much chance must lie on fewer right guesses if at least v have chance
 beta; where that comes to more than one, it is less than beta.
 
+What can be seen.  The bound allows all that canaries share, so that few of them see little: of a Gaussian mechanism at eps 4
+with half of its noise 5,000 canaries refute the claim with probability .996, 2,000 with .82, 1,000 with .43, if the surest
+15 % are guessed; at eps 1 it takes 20,000, at eps 8 15,000; of 70 % of the noise 50,000 say so one time in five.  These are
+exact (tests/estimators/federated/test_one_run.py computes them), and the canaries are the best that there are.
+
 Canaries that are out have no weight in any batch, or are never called: divisors, rates and numbers of rows stay, as the
 guarantees say.  So what is asked is add-or-remove, which a guarantee for replaced rows covers, too.
 
@@ -47,10 +52,10 @@ if TYPE_CHECKING:
     from estimators.federated.data import Federation
     from estimators.federated.models import Model
 
-__all__ = ["OneRun", "audit_training", "claimed_curve", "guess_chance", "judged_guesses", "loss_falls"]
+__all__ = ["SHARES", "OneRun", "audit_training", "claimed_curve", "guess_chance", "judged_guesses", "loss_falls"]
 
 SHARES = (0.01, 0.05, 0.2, 1.0)  # of the canaries, whom to guess: the surest; each has its part of beta
-DELTAS = (*(float(f"1e-{k}") for k in range(12, 1, -1)), 0.03, 0.1, 0.2, 0.4)
+DELTAS = (*(float(f"{c}e-{k}") for k in range(12, 2, -1) for c in (1, 3)), 0.01, 0.02, 0.03, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4)
 COINS = 57  # purpose of the stream of coins
 LEAST = 1e-12  # chance below which none is said
 
@@ -163,16 +168,19 @@ def judged_guesses(
     beta: float = 0.01,
     mechanism: str = "training",
     adjacency: str = "row add-remove",
+    shares: ArrayLike = SHARES,
 ) -> OneRun:
     """`OneRun` of scores: a canary is said to be in where its score is positive, out where it is negative.
 
-    The canaries of the largest scores, up or down, are guessed, in four numbers of them (1 to 100 %); each has a quarter of
-    beta, and what proves most is told.
+    The canaries of the largest scores, up or down, are guessed, so many of them as each of `shares` says; each has an equal
+    part of beta, and what proves most is told.
 
     Parameters
     ----------
     scores : array (m,), computed without the coins; coins : array (m,) of booleans, who was in.
     curve : as in `guess_chance`; claimed : eps at `delta`, as the claim says; beta : number in (0, 1).
+    shares : list of numbers in (0, 1], of the canaries, chosen before anything is seen.  One alone, that suits the noise
+        which is feared, sees most: of half the noise of a Gaussian mechanism some .1 (at eps 1) to .2 (at eps 6).
     """
     scores, coins = number("scores", scores), np.asarray(coins, bool)
     if scores.ndim != 1 or scores.shape != coins.shape or not len(scores):
@@ -180,7 +188,10 @@ def judged_guesses(
     delta, beta, m = single(number, "delta", delta), single(fraction, "beta", beta), len(scores)
     order = np.argsort(-np.abs(scores), kind="stable")
     right = np.cumsum(((scores > 0) == coins)[order])
-    sizes = sorted({max(1, round(share * m)) for share in SHARES})
+    shares = np.atleast_1d(number("shares", shares))
+    if shares.ndim != 1 or not len(shares) or not ((shares > 0) & (shares <= 1)).all():
+        raise ValueError("shares must be a list of numbers in (0, 1], at least one")
+    sizes = sorted({max(1, round(share * m)) for share in shares.tolist()})
     tries = [(int(right[r - 1]), {"guesses": r, "canaries": m}) for r in sizes]
     each = beta / 2 / len(tries)
     proved = [one_run_bound(v, delta=delta, beta=each, **how) for v, how in tries]
@@ -275,6 +286,7 @@ def audit_training(
     beta: float = 0.01,
     backend: Backend | None = None,
     name: str = "training",
+    shares: ArrayLike = SHARES,
 ) -> OneRun:
     """Audit one training of yours: canaries are in or out by coins, and the models that come out say who was in.
 
@@ -288,6 +300,7 @@ def audit_training(
         after each round, as dicts.  None: how far the loss of each canary fell (`loss_falls`), for rows.
     claim : algorithm whose promise is audited, None: the one that trains.  For broken ones.
     seed : whole number, of the coins and of the training; beta : number in (0, 1); name : what the training is called.
+    shares : of the canaries, whom to guess, as in `judged_guesses`.
 
     Returns
     -------
@@ -337,7 +350,7 @@ def audit_training(
     scores = loss_falls(task, seen, canaries) if score is None else score(task, seen)
     return judged_guesses(
         scores, coins, curve=curve, delta=promise.delta, claimed=promise.eps, beta=beta, mechanism=name,
-        adjacency=promise.adjacency,
+        adjacency=promise.adjacency, shares=shares,
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from estimators.federated.data.federation import Federation
 from estimators.federated.kinds import typed
 from estimators.federated.models import linear_regression, logistic_regression
 from estimators.federated.numpy_backend import NumpyBackend
-from estimators.federated.one_run import OneRun, audit_training
+from estimators.federated.one_run import SHARES, OneRun, audit_training
 from estimators.federated.privacy import RowPrivacy, client_multiplier
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ def clients(
     eps: float = 4.0,
     seed: int = 0,
     algorithm: Any = DPFedAvg,
+    shares: Any = SHARES,
 ) -> OneRun:
     """Audit DP-FedAvg by one training: each canary is a client; the auditor sees the shared models.
 
@@ -117,6 +118,7 @@ def clients(
     ----------
     canaries, ordinary : whole numbers of clients; rate, rounds, eps : as in `rows`; seed : whole number.
     algorithm : what trains, for broken ones; what DPFedAvg promises is audited.
+    shares : of the canaries, whom to guess, as in ``one_run.judged_guesses``.
     """
     pool = planted(1, canaries, 10 * ordinary, apart=True, seed=seed)
     train = [*np.arange(canaries)[:, None], *(canaries + np.arange(10 * ordinary).reshape(ordinary, 10))]
@@ -138,7 +140,7 @@ def clients(
     return audit_training(
         algorithm(**how), federation, linear_regression(pool.x.shape[1]), rounds=rounds, seed=seed, claim=DPFedAvg(**how),
         work={"rule": "epochs", "n_epochs": 1, "batch_size": 10}, score=score, canaries=list(range(canaries)),
-        name=f"DP-FedAvg of {canaries + ordinary} clients, one run",
+        name=f"DP-FedAvg of {canaries + ordinary} clients, one run", shares=shares,
     )  # fmt: skip
 
 
@@ -212,19 +214,24 @@ class NotClipped(NumpyBackend):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noiseless(DPFedAvg):
-    """A server that forgets the noise that its clients are promised."""
+class QuietServer(DPFedAvg):
+    """A server that adds a part of the noise that its clients are promised."""
+
+    part: float
 
     def noise(self) -> list[float]:
-        """None."""
-        return [0.0]
+        """Too little, or none."""
+        return [self.part * self.multiplier]
 
 
 BROKEN: dict[str, Callable[..., OneRun]] = {
     "one run, no noise": partial(rows, silos=20, canaries=100, backend=LessNoise(0.0)),
     "one run, half the noise": partial(rows, silos=200, canaries=200, backend=LessNoise(0.5)),
     "one run, not clipped": partial(rows, silos=20, canaries=100, backend=NotClipped()),
-    "one run, no noise at the server": partial(clients, canaries=1000, rate=1.0, algorithm=Noiseless),
+    "one run, no noise at the server": partial(clients, canaries=1000, rate=1.0, algorithm=partial(QuietServer, part=0.0)),
+    "one run, half the noise at the server": partial(
+        clients, canaries=5000, ordinary=20, rate=1.0, rounds=1, algorithm=partial(QuietServer, part=0.5), shares=(0.15,)
+    ),
     "one run, wrong labels, no noise": partial(wrong_labels, backend=LessNoise(0.0)),
 }
 """Trainings that are broken, each in one way; every audit must refute the claim."""

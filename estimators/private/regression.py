@@ -123,7 +123,10 @@ class RegressionClient:
 
     def clip(self, X: ArrayLike, Y: ArrayLike) -> Ints:
         """Return the rows z = (x, y) as whole multiples of norm / 2^bits, of norm at most 2^bits exactly."""
-        rows = read_design(X, Y)
+        return self.shortened(read_design(X, Y))
+
+    def shortened(self, rows: Floats) -> Ints:
+        """Return what `clip` does of rows (x, y), each by itself."""
         levels = 2**self.bits
         norms = np.linalg.norm(rows, axis=1, keepdims=True)
         whole = np.trunc(rows * (levels / np.maximum(norms, self.norm))).astype(np.int64)
@@ -144,7 +147,8 @@ class RegressionClient:
         ----------
         X : array (n, d); Y : array (n,); generator : see ``MeanClient.report``.
         """
-        return self.answer([self.clip(X, Y)], [self.name], generator)[0]
+        whole = self.clip(X, Y)
+        return self.answer(whole, np.array([len(whole)]), [self.name], generator)[0]
 
     @paired
     def reports(
@@ -165,23 +169,23 @@ class RegressionClient:
         if len(Xs) != len(Ys) or not len(Xs):
             raise ValueError(f"Xs and Ys must be as many, at least one, got {len(Xs)} and {len(Ys)}")
         names = read_names(names, len(Xs))
-        whole = [self.clip(X, Y) for X, Y in zip(Xs, Ys, strict=True)]
-        widths = {rows.shape[1] - 1 for rows in whole}
-        if len(widths) > 1:
-            raise ValueError(f"Xs must have the same number of columns for all clients, got {sorted(widths)}")
-        return self.answer(whole, names, generator)
+        rows, sizes = read_designs(Xs, Ys)
+        return self.answer(self.shortened(rows), sizes, names, generator)
 
-    def answer(self, samples: list[Ints], names: list[str], generator: np.random.Generator | None) -> list[RegressionReport]:
-        """Return the reports of clipped rows."""
+    def answer(
+        self, whole: Ints, sizes: Ints, names: list[str], generator: np.random.Generator | None
+    ) -> list[RegressionReport]:
+        """Return the reports of clients, each of the next so many of the clipped rows."""
         check_generator(generator)
-        size = samples[0].shape[1]
-        if max(map(len, samples)) << (2 * self.bits) >= 1 << 62:
+        size = whole.shape[1]
+        if int(sizes.max()) << (2 * self.bits) >= 1 << 62:
             raise ValueError(f"rows must be fewer than 2^{62 - 2 * self.bits} at bits={self.bits}; lower bits")
         upper = np.triu_indices(size)
-        sums = np.array([np.einsum("ij,ik->jk", whole, whole)[upper] for whole in samples])
+        starts = np.cumsum(sizes) - sizes
+        sums = [np.add.reduceat(whole[:, j] * whole[:, k], starts).tolist() for j, k in zip(*upper, strict=True)]
         largest = Fraction(2 * 2 ** (4 * self.bits))
         noisy = add_noise(
-            sums.T.tolist(),
+            sums,
             squares=[largest if j == k else largest / 2 for j, k in zip(*upper, strict=True)],
             eps=self.eps,
             delta=self.delta,
@@ -192,14 +196,14 @@ class RegressionClient:
         )
         self.budget.spend(in_parallel(noisy.guarantees))
         unit = (self.norm / 2**self.bits) ** 2
-        matrices = np.zeros((len(samples), size, size))
+        matrices = np.zeros((len(sizes), size, size))
         for j, k, values in zip(*upper, noisy.values, strict=True):
             matrices[:, j, k] = matrices[:, k, j] = unit * np.array(values, float)
         found = []
-        for i, matrix in enumerate(matrices.tolist()):
+        for i, (n, matrix) in enumerate(zip(sizes.tolist(), matrices.tolist(), strict=True)):
             noise = unit**2 * noisy.variances[0][i]
             products = tuple(map(tuple, matrix))
-            found.append(RegressionReport(names[i], len(samples[i]), noisy.guarantees[i], products, noise, self.norm))
+            found.append(RegressionReport(names[i], n, noisy.guarantees[i], products, noise, self.norm))
         return found
 
     @paired
@@ -242,6 +246,22 @@ def read_design(X: ArrayLike, Y: ArrayLike) -> Floats:
     if Y.shape != X.shape[:1]:
         raise ValueError(f"Y must have one response per row of X, {X.shape[:1]}, got shape {Y.shape}")
     return np.column_stack([X, Y])
+
+
+def read_designs(Xs: list[Any], Ys: list[Any]) -> tuple[Floats, Ints]:
+    """Return the rows (x, y) of all clients as one array, and how many each has."""
+    plain = all(type(part) is np.ndarray and part.dtype == float for parts in (Xs, Ys) for part in parts)
+    if plain and all(X.ndim == 2 and X.size and Y.shape == X.shape[:1] for X, Y in zip(Xs, Ys, strict=True)):
+        widths, sizes = {X.shape[1] for X in Xs}, [len(X) for X in Xs]
+        if len(widths) == 1:
+            rows = np.column_stack([np.concatenate(Xs), np.concatenate(Ys)])
+            if np.isfinite(rows).all():
+                return rows, np.array(sizes)
+    designs = [read_design(X, Y) for X, Y in zip(Xs, Ys, strict=True)]  # one by one, to say what is wrong with which
+    widths = {rows.shape[1] - 1 for rows in designs}
+    if len(widths) > 1:
+        raise ValueError(f"Xs must have the same number of columns for all clients, got {sorted(widths)}")
+    return np.concatenate(designs), np.array([len(rows) for rows in designs])
 
 
 class PrivateRegressionMeans:

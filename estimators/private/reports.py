@@ -92,6 +92,17 @@ def numbers(name: str, values: Any) -> Floats:
         raise ValueError(f"{name} must be finite numbers, as many in each row, got {shown(values)}") from None
 
 
+def ordinary_matrix(values: Any) -> bool:
+    """Whether values are a symmetric matrix of two rows or more, in tuples of ordinary floats: what needs no slow check."""
+    if type(values) is not tuple or len(values) < 2:
+        return False
+    if not all(type(row) is tuple and len(row) == len(values) for row in values):
+        return False
+    if not all(type(value) is float and abs(value) <= LARGEST for row in values for value in row):  # NaN is none
+        return False
+    return values == tuple(zip(*values, strict=True))
+
+
 @dataclass(frozen=True)
 class MeanReport(Report):
     """A client's noisy mean, and maybe the noisy variance among its rows.
@@ -167,16 +178,21 @@ class RegressionReport(Report):
 
     def __post_init__(self):
         super().__post_init__()
+        if not ordinary_matrix(self.products):
+            self.read_products()
+        one("noise_variance", self.noise_variance, nonnegative)
+        one("norm", self.norm)
+        if self.norm <= 0:
+            raise ValueError(f"norm must be > 0, got {self.norm}")
+
+    def read_products(self) -> None:
+        """Check the products, whatever they are, and make them tuples of floats."""
         matrix = numbers("products", self.products)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
             raise ValueError(f"products must be a square matrix of at least two rows, got shape {matrix.shape}")
         if (matrix != matrix.T).any():
             raise ValueError("products must be symmetric")
         object.__setattr__(self, "products", tuple(tuple(map(float, row)) for row in matrix))
-        one("noise_variance", self.noise_variance, nonnegative)
-        one("norm", self.norm)
-        if self.norm <= 0:
-            raise ValueError(f"norm must be > 0, got {self.norm}")
 
 
 KINDS = {cls.__name__: cls for cls in (MeanReport, RateReport, RegressionReport)}

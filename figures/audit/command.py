@@ -11,14 +11,15 @@ import sys
 __all__ = ["add_audit"]
 
 RUNS, OWN_RUNS = 20_000, 5_000
+FOOT = "each bound is too high with probability at most 1 %; a bound below the claim proves no privacy"
 
 
 def add_audit(parser):
     """Add the arguments of `borrow audit`."""
     parser.description = (
-        "Run mechanisms in neighbouring worlds and prove a lower bound on their eps, beside what they claim. Without "
-        "NAME: all releases, then broken ones that must be caught. A bound below the claim proves no privacy. Exit "
-        "status 1: a claim is refuted, or a broken mechanism passes."
+        "Run mechanisms in neighbouring worlds and prove a lower bound on their eps, beside what they claim: a line for "
+        "each as soon as it is done. Without NAME: all releases, then broken ones that must be caught. A bound below the "
+        "claim proves no privacy. Exit status 1: a claim is refuted, or a broken mechanism passes."
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="a case of --list; or your own mechanism, module:function")
     parser.add_argument("--list", action="store_true", help="list the cases and run nothing")
@@ -35,7 +36,7 @@ def add_audit(parser):
         help=f"for each data set (default: {RUNS:,}, drawn together; {OWN_RUNS:,} of your own mechanism)",
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="(default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="print the rows of the table as JSON")
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON, and the table to stderr")
     parser.set_defaults(run=run_audit)
 
 
@@ -56,13 +57,19 @@ def run_audit(args):
     if own and args.eps is None:
         raise ValueError("--eps must say what your own mechanism claims")
     asked = args.names or [name for name, (kind, _) in known.items() if "training" not in kind or args.training]
-    rows = []
-    for name in tqdm(asked, unit="audit", disable=None):
-        kind, run = ("own", lambda name=name: own_case(name, args)) if name in own else known[name]
-        case = run()
-        rows.append({"case": name, "kind": kind, "refuted": case.refuted, **case.row()})
+    rows, width, said = [], max(map(len, asked)), sys.stderr if args.json else sys.stdout
+    print(head(width), file=said, flush=True)
+    with tqdm(total=len(asked), unit="audit", disable=None) as bar:
+        for name in asked:
+            bar.set_description(name)
+            kind, run = ("own", lambda name=name: own_case(name, args)) if name in own else known[name]
+            case = run()
+            rows.append({"case": name, "kind": kind, "refuted": case.refuted, **case.row()})
+            bar.write(line(rows[-1], width), file=said)  # at once: whoever waits sees how far it is
+            said.flush()
+            bar.update()
     failed = [row for row in rows if row["refuted"] != row["kind"].startswith("broken")]
-    print(json.dumps({"audits": rows, "failed": [row["case"] for row in failed]}, indent=1) if args.json else table(rows))
+    print(json.dumps({"audits": rows, "failed": [row["case"] for row in failed]}, indent=1) if args.json else FOOT)
     for row in failed:
         what = "its claim is refuted" if row["refuted"] else "broken on purpose, and not caught; more --runs see more"
         print(f"borrow: {row['case']}: {what}", file=sys.stderr)
@@ -104,18 +111,17 @@ def own_case(place, args):
     )
 
 
-def table(rows):
-    """Return the audits as text: claimed eps, what is proved, and what follows."""
-    width = max(len(row["case"]) for row in rows)
-    lines = [f"{'mechanism':{width}}  {'delta':>6}  {'claimed':>7}  {'proved':>6}"]
-    for row in rows:
-        said = "refuted" if row["refuted"] else ""
-        if row["kind"].startswith("broken"):
-            said = "caught" if row["refuted"] else "NOT CAUGHT"
-        if "chance" in row:
-            said = f"{said:8}{row['right']} of {row['guesses']} guesses right"
-            said += f", chance {row['chance']:.0e} under the claim" if row["chance"] < 1 else ""
-        line = f"{row['case']:{width}}  {row['delta']:6g}  {row['claimed']:7.3f}  {row['proved']:6.3f}  {said}"
-        lines.append(line.rstrip())
-    beta = "each bound is too high with probability at most 1 %; a bound below the claim proves no privacy"
-    return "\n".join([*lines, beta])
+def head(width):
+    """Return the head of the table."""
+    return f"{'mechanism':{width}}  {'delta':>6}  {'claimed':>7}  {'proved':>6}"
+
+
+def line(row, width):
+    """Return an audit as a line of the table: claimed eps, what is proved, and what follows."""
+    said = "refuted" if row["refuted"] else ""
+    if row["kind"].startswith("broken"):
+        said = "caught" if row["refuted"] else "NOT CAUGHT"
+    if "chance" in row:
+        said = f"{said:8}{row['right']} of {row['guesses']} guesses right"
+        said += f", chance {row['chance']:.0e} under the claim" if row["chance"] < 1 else ""
+    return f"{row['case']:{width}}  {row['delta']:6g}  {row['claimed']:7.3f}  {row['proved']:6.3f}  {said}".rstrip()

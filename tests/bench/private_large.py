@@ -8,21 +8,25 @@ little open.  This one looks for where the posterior of the two is, in four pass
 with a margin, and sums there.  Of rates, equal reports are computed once, and the law of noisy counts is a sum over counts
 by recursion.
 
+With the word "times" it prints what fits and intervals of means take, in processor seconds, and nothing else.
+
 Belongs here: that quadrature, and its table.  Does not belong here: coverage over the whole grid (``private_posteriors``).
 """
 
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 from private_posteriors import HIGH, LOW, WIDTH, clipped, means_drawn, rates_drawn, truncated
 from scipy import stats
 from scipy.signal import lfilter
 from scipy.sparse import csr_matrix
-from scipy.special import betainc, expit
+from scipy.special import betainc, expit, log_ndtr
 
 from estimators.private import PrivateGaussianMeans, PrivateRates
 
@@ -32,17 +36,37 @@ HEAD = (
 )
 CELLS = [(kind, 1000, 10, eps, 1600) for kind in ("row", "local") for eps in (0.1, 1.0, 10.0)]
 CELLS += [("row", 1000, 1000, 1.0, 3200), ("local", 1000, 1000, 1.0, 1600), ("row", 3000, 10, 1.0, 1600)]
-CELLS += [(kind, 10_000, 10, 1.0, 1600) for kind in ("row", "local")]
+CELLS += [(kind, 10_000, 10, eps, 1600) for kind in ("row", "local") for eps in (0.1, 1.0, 10.0)]
+CELLS += [("row", 10_000, 10_000, eps, 3200) for eps in (0.1, 1.0, 10.0)]
+CELLS += [("local", 10_000, 10_000, eps, 1600) for eps in (0.1, 1.0, 10.0)]
 CELLS += [("rates", m, 10_000, eps, 3000) for m in (100, 1000, 10_000) for eps in (0.1, 1.0, 10.0)]
 CELLS += [("rates", m, n, eps, 1200) for m in (10_000, 100_000) for n in (10, 1000) for eps in (0.1, 1.0, 10.0)]
 NODES, PASSES, FALL = 40, 4, 16.0
 FEW, LEAST = 24, 1e-13  # nodes of rates; likelihood over its largest below which a cell is left out
 
 
+def normal_and_laplace(y, centre, sd, scale):
+    """Density of the sum of a normal error and Laplace noise, up to a factor: in closed form."""
+    away, rise = y - centre, sd**2 / (2 * scale**2)
+    return np.exp(
+        np.logaddexp(
+            rise - away / scale + log_ndtr(away / sd - sd / scale), rise + away / scale + log_ndtr(-away / sd - sd / scale)
+        )
+    )
+
+
 def likelihoods(reports, places):
-    """Likelihood of each report at the places, over its largest: sums over the errors, tabulated by reports' values."""
+    """Likelihood of each report at the places, over its largest: sums over the errors, tabulated by reports' values.
+
+    Means of more than a thousand rows are drawn from a normal law, and their noise may be narrower than the steps of such a
+    sum: theirs is a formula.
+    """
     local, n = reports[0].guarantee.adjacency == "client", reports[0].n
     scale = np.sqrt(reports[0].noise_variance / 2)
+    if not local and n > 1000:
+        centre, variance = clipped(places, 1.0)
+        found = np.array([normal_and_laplace(r.estimate, centre, np.sqrt(variance / n), scale) for r in reports])
+        return found / found.max(axis=1, keepdims=True)
     z = stats.norm.ppf((np.arange(100) + 0.5) / 100)
     if local:
         mean = np.clip(places[:, None] + z / np.sqrt(n), LOW, HIGH)
@@ -179,6 +203,22 @@ def line(kind, m, n, eps, cells, runs):
     return f"| {kind} | {eps:g} | {n} | {m} | {runs} | {ratio:.5f} | {farthest:.2g} | {np.mean(cover):.4f}{error} |"
 
 
+def times(m=10_000, tries=5):
+    """Print processor seconds of fits and intervals of means, medians of some federations whose priors are drawn."""
+    print("| reports | eps | n | m | fit | intervals | intervals / fit |\n|---|---|---|---|---|---|---|")
+    for kind, n, eps in product(("row", "local"), (10, 10_000), (0.1, 1.0, 10.0)):
+        rng, seconds = np.random.default_rng([1718, n, int(10 * eps), kind == "row"]), []
+        for _ in range(tries):
+            _, reports, model = drawn(rng, kind, m, n, eps)
+            begun = time.process_time()
+            fit = model.fit(reports)
+            fitted = time.process_time()
+            fit.interval()
+            seconds.append([fitted - begun, time.process_time() - fitted])
+        fit, interval = np.median(seconds, axis=0)
+        print(f"| {kind} | {eps:g} | {n} | {m} | {fit:.2f} | {interval:.2f} | {interval / fit:.2f} |", flush=True)
+
+
 def main(runs, pattern=""):
     """Print the table."""
     warnings.simplefilter("ignore")
@@ -190,4 +230,7 @@ def main(runs, pattern=""):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 2, *sys.argv[2:3])
+    if sys.argv[1:] == ["times"]:
+        times()
+    else:
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else 2, *sys.argv[2:3])

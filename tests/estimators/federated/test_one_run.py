@@ -3,11 +3,12 @@
 import json
 from fractions import Fraction
 from math import comb, exp
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
-from scipy.stats import binom
+from scipy.optimize import brentq, linprog
+from scipy.stats import binom, norm
 
 from borrow import main
 from estimators.accounting.mechanisms import gaussian_epsilon
@@ -26,7 +27,7 @@ from estimators.federated.one_run import (
     loss_falls,
 )
 from estimators.federated.one_run_cases import BROKEN, CASES, LessNoise, clients, rows, wrong_labels
-from estimators.federated.privacy import RowPrivacy
+from estimators.federated.privacy import RowPrivacy, client_multiplier
 from estimators.federated.task import Task
 
 RNG = np.random.default_rng
@@ -103,6 +104,10 @@ def test_the_chance_is_the_largest_that_a_program_finds(r, m, curve):
         assert found == pytest.approx(-most.fun, rel=2e-3) or (found == 1e-12 and -most.fun <= 1e-12)
 
 
+def at(curve, delta):
+    return next(eps for eps, d in curve if d == delta)
+
+
 def gaussian_curve(mu):
     return [(float(gaussian_epsilon(delta=d, sensitivity=mu, sigma=1.0)), d) for d in DELTAS]
 
@@ -114,7 +119,7 @@ def test_gaussian_noise_is_refuted_where_half_of_it_is_there_and_not_where_all_i
     for part, refuted in ((1.0, False), (0.5, True)):
         shift = mu / part
         scores = rng.normal(size=coins.size) + shift * coins - shift / 2
-        found = judged_guesses(scores, coins, curve=curve, delta=1e-5, claimed=curve[7][0])
+        found = judged_guesses(scores, coins, curve=curve, delta=1e-5, claimed=at(curve, 1e-5))
         assert found.refuted is refuted
         assert 0 < found.proved < found.claimed
         assert found.right / found.guesses > 0.6
@@ -126,8 +131,60 @@ def test_true_claims_of_gaussian_noise_are_refuted_no_more_often_than_beta_says(
     for _ in range(100):
         coins = rng.random(300) < 0.5
         scores = rng.normal(size=300) + coins - 0.5
-        refuted += judged_guesses(scores, coins, curve=curve, delta=1e-2, claimed=curve[10][0], beta=0.3).refuted
+        refuted += judged_guesses(scores, coins, curve=curve, delta=1e-2, claimed=at(curve, 1e-2), beta=0.3).refuted
     assert refuted <= 48  # 30 + 4 deviations
+
+
+def settings(name):
+    case: Any = BROKEN[name]
+    return case.keywords
+
+
+def power(mu, m, share, part, beta=0.01):
+    """Chance that a Gaussian mechanism of ratio mu is refuted at all of whose noise a part is there; no simulation."""
+    curve, shift, r = gaussian_curve(mu), mu / part, round(share * m)
+    low, high = 0, r + 1  # the least number of right guesses that refutes
+    while high - low > 1:
+        middle = (low + high) // 2
+        refuted = guess_chance(middle, guesses=r, canaries=m, curve=curve) <= beta / 2
+        low, high = (low, middle) if refuted else (middle, high)
+    beyond = brentq(lambda t: norm.sf(t - shift / 2) + norm.sf(t + shift / 2) - share, 0, 20 + shift)
+    return binom.sf(high - 1, r, norm.sf(beyond - shift / 2) / share)
+
+
+def test_half_the_noise_is_seen_by_as_many_canaries_as_the_broken_server_has():
+    how = settings("one run, half the noise at the server")
+    assert (how["rounds"], how["rate"]) == (1, 1.0)
+    mu = 1 / client_multiplier(eps=4.0, delta=1e-5, rate=1.0, rounds=1)
+    (share,) = how["shares"]
+    assert power(mu, how["canaries"], share, 1.0) < 1e-6
+    said = {5000: 0.996, 2000: 0.82, 1000: 0.43}  # in the docstring of the module
+    assert how["canaries"] in said
+    for canaries, chance in said.items():
+        assert power(mu, canaries, share, 0.5) == pytest.approx(chance, abs=0.005)
+
+
+@pytest.mark.parametrize(("eps", "canaries", "part", "chance"), [(1.0, 20_000, 0.5, 0.99), (8.0, 15_000, 0.5, 0.99),
+                                                                 (4.0, 50_000, 0.7, 0.2)])  # fmt: skip
+def test_what_can_be_seen_at_other_claims(eps, canaries, part, chance):
+    mu = 1 / client_multiplier(eps=eps, delta=1e-5, rate=1.0, rounds=1)
+    best = max(power(mu, canaries, share, part) for share in (0.02, 0.05, 0.1, 0.15, 0.2, 0.3))
+    assert best == pytest.approx(chance, abs=0.012)
+
+
+def test_shares_are_of_the_canaries_and_each_has_its_part_of_beta():
+    rng = RNG(7)
+    coins = rng.random(1000) < 0.5
+    scores = rng.normal(size=1000) + 2.5 * (coins - 0.5)
+    how = {"curve": [(0.5, 0.0)], "delta": 0.0, "claimed": 0.5}
+    one = judged_guesses(scores, coins, shares=[0.1], **how)
+    assert one.guesses == 100
+    several = judged_guesses(scores, coins, shares=[0.1, 0.1001, 1.0], **how)  # two of one size are one try
+    assert one.chance < several.chance
+    assert one.proved == one_run_bound(one.right, guesses=100, canaries=1000, delta=0.0, beta=0.005)
+    for wrong in ([], [0.0], [1.1], [[0.1]], [-0.1]):
+        with pytest.raises(ValueError, match="shares must be a list of numbers in"):
+            judged_guesses(scores, coins, shares=wrong, **how)
 
 
 def test_a_coin_that_the_scores_do_not_know_proves_nothing():
@@ -232,6 +289,7 @@ def test_what_is_caught_is_what_is_broken():
     """The same trainings with all of their noise pass."""
     assert not rows(silos=200, canaries=200, backend=LessNoise(1.0)).refuted
     assert not clients(canaries=1000, rate=1.0).refuted
+    assert not clients(**{**settings("one run, half the noise at the server"), "algorithm": DPFedAvg}).refuted
     assert not wrong_labels(backend=LessNoise(1.0)).refuted
 
 

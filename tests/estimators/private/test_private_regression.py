@@ -25,6 +25,26 @@ def reports(rng, data, **settings):
     return [RegressionClient(**settings).report(X, Y, rng) for X, Y, _ in data]
 
 
+def test_a_batch_of_products_is_what_single_clients_send_whatever_holds_their_rows():
+    data = [(X * 3, Y) for X, Y, _ in clients(RNG(20), 7, 4, [1.0, -1.0], 0.2, 0.1)]
+    data[2], names = (data[2][0][:1], data[2][1][:1]), list("abcdefg")  # of one row
+    settings = {"norm": 2.0, "eps": np.inf, "delta": 0.0}
+    single = [RegressionClient(**settings, name=k).report(X, Y) for k, (X, Y) in zip(names, data, strict=True)]
+    assert [report.n for report in single] == [4, 4, 1, 4, 4, 4, 4]
+    assert max(abs(np.linalg.norm(np.column_stack(d), axis=1)).max() for d in data) > 2.0 * 1.5  # some are shortened
+    for form in (list, tuple, np.array, np.asfortranarray, lambda part: np.asarray(part, np.float64).tolist()):
+        Xs, Ys = ([form(part) for part in parts] for parts in zip(*data, strict=True))
+        assert RegressionClient(**settings).reports(Xs, Ys, names) == single
+    for wrong, says in (((np.ones((2, 3)), np.ones(2)), "same number of columns for all clients, got"),
+                        ((np.full((2, 2), np.nan), np.ones(2)), "X must be an array of finite numbers"),
+                        ((np.ones((2, 2)), np.array([1.0, np.inf])), "Y must be an array of finite numbers"),
+                        ((np.ones((2, 2)), np.ones(3)), "Y must have one response per row"),
+                        ((np.ones((0, 2)), np.ones(0)), "at least one of each")):  # fmt: skip
+        Xs, Ys = zip(*data[:3], wrong, strict=True)
+        with pytest.raises(ValueError, match=says):
+            RegressionClient(**settings).reports(Xs, Ys, list("abcd"))
+
+
 def test_equal_clients_without_noise_give_pooled_least_squares():
     """Equal public numbers of rows give equal weights, for which the pooled normal equations are least squares."""
     data = list(clients(RNG(0), 20, 30, [1.0, -1.0], 0.2, 0.1))

@@ -64,6 +64,21 @@ def test_numbers_of_reports_are_taken_beyond_the_ordinary_ones():
             dataclasses.replace(PRODUCTS, **wrong)
 
 
+def test_products_are_tuples_of_floats_whatever_they_come_in_and_none_but_symmetric_numbers_pass():
+    for form in (np.array, list, lambda m: [list(row) for row in m], lambda m: tuple(map(list, m))):
+        made = dataclasses.replace(PRODUCTS, products=form(((1, 2.0), (2.0, 5))))
+        assert made == PRODUCTS
+        assert type(made.products) is tuple
+        assert {type(value) for row in made.products for value in row} == {float}
+    far = ((1e300, 2.0), (2.0, 5.0))
+    assert dataclasses.replace(PRODUCTS, products=far).products == far
+    for wrong, why in ((((np.nan, 2.0), (2.0, 5.0)), "NaN"), (((np.inf, 2.0), (2.0, 5.0)), "infinity"),
+                       (((1.0, 2.0), (2.0,)), "products"), (((1.0, True), (True, 1.0)), "products"), ((), "square matrix"),
+                       (((1.0, "2"), ("2", 5.0)), "products"), ("12", "products"), (None, "products")):  # fmt: skip
+        with pytest.raises(ValueError, match=why):
+            dataclasses.replace(PRODUCTS, products=wrong)
+
+
 @pytest.mark.parametrize("report", [MEAN, RATE, PRODUCTS, dataclasses.replace(MEAN, variance=2.0, variance_noise=0.1)])
 def test_reports_come_back_from_their_text_and_no_other_text(report):
     text = report.to_json()
@@ -78,7 +93,7 @@ def test_reports_come_back_from_their_text_and_no_other_text(report):
         with pytest.raises(ValueError, match=why):
             read_report(json.dumps({**content, **change, "checksum": told}))
     lacking = {name: value for name, value in content.items() if name != "n"}
-    with pytest.raises(ValueError, match=r"report lacks \['n'\]"):
+    with pytest.raises(ValueError, match=r"report lacks n$"):
         read_report(json.dumps({**lacking, "checksum": told}))
     huge = json.loads(json.dumps(content))
     huge["n"] = 10**400  # which no float holds
