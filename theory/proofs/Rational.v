@@ -29,9 +29,8 @@ Definition value := FEeval 0 1 Rplus Rmult Rminus Ropp Rdiv Rinv IZR N.to_nat po
 Definition fraction := Fnorm 0%Z 1%Z Z.add Z.mul Z.sub Z.opp Zeq_bool.
 Definition expanded := norm_subst 0%Z 1%Z Z.add Z.mul Z.sub Z.opp Zeq_bool undivided 0 nil.
 
-Definition equal (p q : FExpr Z) : bool :=
-  let (a, b) := (fraction p, fraction q) in
-  Peq Zeq_bool (expanded (PEmul (num a) (denum b))) (expanded (PEmul (num b) (denum a))).
+(* Of the difference, whose common denominator has each factor once. *)
+Definition equal (p q : FExpr Z) : bool := Peq Zeq_bool (expanded (num (fraction (FEsub p q)))) (Pc 0%Z).
 
 (* What has to differ from 0, each once and in factors. *)
 Definition divisors (p q : FExpr Z) : list (PExpr Z) :=
@@ -41,10 +40,15 @@ Definition nonzeros := PCond 0 1 Rplus Rmult Rminus Ropp eq IZR N.to_nat pow.
 Lemma equal_values : forall l p q d, equal p q = true -> divisors p q = d -> nonzeros l d -> value l p = value l q.
 Proof.
   intros l p q d S E H. subst d. assert (A := F2AF Rset Rext Rfield).
-  apply (Field_correct Rset Rext inverse_equal A whole_numbers R_power_theory undivided_is
-    0 l nil p q I eq_refl eq_refl eq_refl S).
-  apply (Pcond_simpl_complete Rset Rext A whole_numbers R_power_theory undivided_is whole_equal).
-  intros lock ->. exact H.
+  assert (C : nonzeros l (condition (fraction (FEsub p q)))).
+  { apply (Pcond_simpl_complete Rset Rext A whole_numbers R_power_theory undivided_is whole_equal).
+    intros lock ->. exact H. }
+  apply Rminus_diag_uniq.
+  change (value l (FEsub p q) = 0).
+  unfold value. rewrite (Fnorm_FEeval_PEeval Rset Rext inverse_equal A whole_numbers R_power_theory l (FEsub p q) C).
+  apply Rmult_eq_0_compat_r.
+  apply (eq_trans (norm_subst_ok Rset Rext (AF_AR A) whole_numbers R_power_theory undivided_is 0 l nil _ I)).
+  exact (Peq_ok Rset Rext whole_numbers _ _ S l).
 Qed.
 
 (* The letters of a formula: variables, and sizes. *)
@@ -105,17 +109,15 @@ Ltac rational_or unread :=
         end in
       lazymatch pair with
       | (?p, ?q) =>
-          lazymatch (eval vm_compute in (Reading.equal p q)) with
-          | true =>
-              let d := eval vm_compute in (Reading.divisors p q) in
-              let all := Reading.differ_from_0 d letters in
-              let H := fresh in
-              cut all;
-              [ intro H;
-                exact_no_check (Reading.equal_values letters p q d (eq_refl true <: Reading.equal p q = true)
-                  (eq_refl d <: Reading.divisors p q = d) H)
-              | try exact I ]
-          end
+          (* As a lemma of its own, so that Coq's kernel computes it once, here, and not again at the theorem's end. *)
+          let S := fresh in
+          assert (S : Reading.equal p q = true) by (clear; abstract (vm_cast_no_check (eq_refl true)));
+          let d := eval vm_compute in (Reading.divisors p q) in
+          let all := Reading.differ_from_0 d letters in
+          let H := fresh in
+          cut all;
+          [ intro H; exact_no_check (Reading.equal_values letters p q d S (eq_refl d <: Reading.divisors p q = d) H)
+          | clear S; try exact I ]
       | _ => unread ()
       end
   end.
