@@ -25,8 +25,7 @@ from estimators.numerics.validation import choice, finite, fraction, nonnegative
 __all__ = ["BetaBinomialRegression", "GammaPoissonRegression"]
 
 CONCENTRATED = 16.0  # log of the concentration from which on clients of equal covariates are equal
-STRAIGHT = 25.0  # log-odds or logarithms of rates beyond which a slope has left without bound
-SUSPICIOUS = 10.0  # those from which on it is asked whether one has: searches stop where what is left to gain is small
+UNITS = 1e140  # the largest pooled rate, and one over the least, whose square a variance can hold
 
 
 class CountRegression(ClientModel):
@@ -70,6 +69,11 @@ class CountRegression(ClientModel):
                 stacklevel=4,
             )
         basis = design.basis * np.sqrt(heard.sum())  # columns of mean square 1
+        if separated(basis[heard], *(side[heard] for side in self.extremes())):
+            raise ValueError(
+                "covariates separate clients with nothing but zeros (or nothing but successes) from the others, so that no "
+                "slope is most likely; leave out the covariate that does, or pool clients"
+            )
 
         def loss(t):
             value, by_eta, by_log = self.value(basis @ t[:-1], t[-1])
@@ -84,12 +88,6 @@ class CountRegression(ClientModel):
         ]
         best = min(tries, key=lambda found: found.fun)
         eta = basis @ best.x[:-1]
-        far = np.abs(eta[heard]).max()
-        if far > STRAIGHT or (far > SUSPICIOUS and separated(basis[heard], *(side[heard] for side in self.extremes()))):
-            raise ValueError(
-                "covariates separate clients with nothing but zeros (or nothing but successes) from the others, so that no "
-                "slope is most likely; leave out the covariate that does, or pool clients"
-            )
         hessian = np.array([
             (loss(best.x + step)[1] - loss(best.x - step)[1]) / 2e-5 for step in 1e-5 * np.eye(p + 1)
         ])  # fmt: skip
@@ -574,7 +572,11 @@ class GammaPoissonRegression(CountRegression):
         heard = self._e > 0
         if x.sum() == 0:
             raise ValueError("x holds zeros only, so that no intercept is most likely; use GammaPoisson without covariates")
-        self.search(covariates, heard, float(np.log(x.sum() / self._e.sum())))
+        rate = x.sum() / self._e.sum()
+        if not 1 / UNITS < rate < UNITS:
+            raise ValueError(f"exposure is in a unit of which all clients have {rate:.1g} events each; change its unit")
+        self._log_rate = float(np.log(rate))
+        self.search(covariates, heard, self._log_rate)
         self.set_posterior(float(self._x[heard].mean()), heard)
         return self
 
@@ -583,7 +585,7 @@ class GammaPoissonRegression(CountRegression):
         from scipy.special import digamma, gammaln, xlogy
 
         x, k = self._x, np.exp(log_phi)
-        m = self._e * np.exp(np.clip(eta, -50.0, 50.0))
+        m = self._e * np.exp(np.clip(eta, self._log_rate - 50.0, self._log_rate + 50.0))  # whatever the exposures' unit
         value = rise(np.full(x.shape, k), x) - x * np.log(k) - gammaln(x + 1) + xlogy(x, m) - (k + x) * np.log1p(m / k)
         by_k = digamma(k + x) - digamma(k) - np.log1p(m / k) + (m - x) / (k + m)
         return value, k * (x - m) / (k + m), k * by_k
@@ -674,17 +676,14 @@ def separated(basis: Floats, lowest: Bools, highest: Bools) -> bool:
     """
     from scipy.optimize import linprog
 
-    signed = np.where(highest, 1.0, -1.0)[:, None] * basis
     one_sided = lowest | highest
-    best = linprog(
-        -signed[one_sided].sum(axis=0),
-        A_ub=-signed[one_sided],
-        b_ub=np.zeros(one_sided.sum()),
-        A_eq=basis[~one_sided],
-        b_eq=np.zeros((~one_sided).sum()),
-        bounds=(-1, 1),
-        method="highs",
-    )
+    # What moves nobody in between is left to try: nothing, where covariates of those between are of full rank.
+    _, lengths, rows = np.linalg.svd(np.linalg.qr(basis[~one_sided], mode="r"))
+    basis = basis @ rows[np.sum(lengths > 1e-9 * np.sqrt(len(basis))) :].T
+    if not basis.shape[1]:
+        return False
+    signed = (np.where(highest, 1.0, -1.0)[:, None] * basis)[one_sided]
+    best = linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(signed)), bounds=(-1, 1), method="highs")
     return best.status == 0 and -best.fun > 1e-9 * len(basis)
 
 
