@@ -126,6 +126,10 @@ class CountRegression(ClientModel):
         """Return the variance of each client's prior."""
         raise NotImplementedError
 
+    def centre_over(self, nodes: averaged_regression.Nodes, rows: Floats) -> Floats:
+        """Return new clients' mean over what is left open about the prior, for rows of linear predictors."""
+        return averaged_regression.mean_over(nodes, rows, self.inverse)
+
     def prior_shapes(self, mean: Floats, phi: float | Floats) -> tuple[Floats, Floats]:
         """Return both parameters of the conjugate prior of this mean and concentration."""
         raise NotImplementedError
@@ -191,7 +195,7 @@ class CountRegression(ClientModel):
         self._nodes = nodes = averaged_regression.average(
             at, lambda log_rho: log_rho + float(log_density(size * np.exp(log_rho))), basis, self._coefficients, size
         )
-        self.prior_mean_ = averaged_regression.mean_over(nodes, basis, self.inverse)
+        self.prior_mean_ = self.centre_over(nodes, basis)
         self.laws_ = averaged_regression.spread_over(nodes, basis, size, shapes, self.moments, self.alike)
         mean, variance = self.moments(*self.laws_[1:])
         self.posterior_mean_ = self.laws_[0] @ mean
@@ -285,14 +289,15 @@ class CountRegression(ClientModel):
     ) -> float | Floats:
         """Return the mean of a new client's true value: for covariates (k, q) an array (k,), a number if the fit had none.
 
-        For "bayes" it is averaged over what all clients leave open about the prior.
+        For "bayes" it is averaged over what all clients leave open about the prior; of rates, whose average is infinite
+        since no data exclude the widest priors, it is the median of what the mean may be.
         """
         self.require_fit()
         rows, _ = self.new_rows(covariates)
         if self._nodes is None:
             found = self.inverse(rows @ self._coefficients)
         else:
-            found = averaged_regression.mean_over(self._nodes, rows, self.inverse)
+            found = self.centre_over(self._nodes, rows)
         return float(found[0]) if covariates is None else found
 
     def new_client_interval(self, covariates: ArrayLike | None = None, level: float = 0.95) -> Floats:
@@ -308,6 +313,7 @@ class CountRegression(ClientModel):
         """
         self.require_fit()
         level = single(fraction, "level", level)
+        tails = (1 - level) / 2, (1 + level) / 2
         rows, blind = self.new_rows(covariates)
         if self._nodes is None:
             mean, phi = self.inverse(rows @ self._coefficients), self.concentration_
@@ -315,14 +321,46 @@ class CountRegression(ClientModel):
                 return np.column_stack([mean, mean])[0 if covariates is None else slice(None)]
             first, second = self.prior_shapes(mean, phi)
             laws = np.ones(1), first[None], second[None]
+            ends = np.column_stack([self.mixture_quantile(laws, q) for q in tails])
         else:
-            laws = averaged_regression.spread_over(
-                self._nodes, rows, self._size,
-                lambda eta, log_rho: self.prior_shapes(self.inverse(eta), np.exp(-log_rho)), self.moments, self.alike,
-            )  # fmt: skip
-        ends = np.column_stack([self.mixture_quantile(laws, q) for q in ((1 - level) / 2, (1 + level) / 2)])
+            ends = self.averaged_ends(self._nodes, rows, tails)
         ends[blind] = self.law_quantile(np.ones(1), np.ones(1), 0.0)[0], self.law_quantile(np.ones(1), np.ones(1), 1.0)[0]
         return ends[0] if covariates is None else ends
+
+    def averaged_ends(self, nodes: averaged_regression.Nodes, rows: Floats, tails: tuple[float, float]) -> Floats:
+        """Return quantiles (k, 2) of new clients' true values, averaged over the prior, for rows of linear predictors."""
+
+        def shapes(eta, log_rho):
+            return self.prior_shapes(self.inverse(np.clip(eta, *self.reach())), np.exp(-log_rho))
+
+        ends = np.empty((len(rows), 2))
+        far = averaged_regression.coefficient_laws(nodes, rows)[2].max(axis=1) > averaged_regression.FAR
+        if not far.all():
+            laws = averaged_regression.spread_over(nodes, rows[~far], self._size, shapes, self.moments, self.alike)
+            ends[~far] = np.column_stack([self.mixture_quantile(laws, q) for q in tails])
+        for i in np.flatnonzero(far):
+            laws = averaged_regression.new_laws(nodes, rows[i], shapes)
+            ends[i] = [self.wide_quantile(laws, q) for q in tails]
+        return ends
+
+    def wide_quantile(self, laws: tuple[Floats, Floats, Floats], q: float) -> float:
+        """Return a quantile of an average of conjugate laws, (k, 1) each, that may be hundreds of powers of ten apart."""
+        weights, first, second = laws
+        logs = np.log(np.clip(self.law_quantile(first, second, q), 1e-300, 1e300))
+
+        def density(u, rows):
+            return weights @ (self.law_density(first, second, np.exp(u)) * np.exp(u))
+
+        with np.errstate(over="ignore"):  # far beyond a law's end
+            found = quantiles(
+                lambda u, rows: weights @ self.law_cdf(first, second, np.exp(u)),
+                density, q, logs.min(axis=0), logs.max(axis=0), weights @ logs,
+            )  # fmt: skip
+        return float(np.exp(found[0])) if found[0] > -690.0 else 0.0
+
+    def reach(self) -> tuple[float, float]:
+        """Return the least and the largest linear predictor whose mean is told from none and from all."""
+        return -36.0, 36.0
 
     def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain Python values; "sd" is that of clients of equal covariates, on average.
@@ -557,6 +595,7 @@ class GammaPoissonRegression(CountRegression):
     """
 
     family, link = "gamma", "log"
+    _log_rate = 0.0  # of all clients together
 
     @paired
     def fit(self, x: ArrayLike, exposure: ArrayLike = 1.0, covariates: ArrayLike | None = None) -> Self:
@@ -578,6 +617,8 @@ class GammaPoissonRegression(CountRegression):
         self._log_rate = float(np.log(rate))
         self.search(covariates, heard, self._log_rate)
         self.set_posterior(float(self._x[heard].mean()), heard)
+        if self._nodes is not None:
+            self.posterior_mean_[~heard] = self.posterior_sd_[~heard] = np.inf  # as of `GammaPoisson`: see `centre_over`
         return self
 
     def value(self, eta: Floats, log_phi: float) -> tuple[Floats, Floats, Floats]:
@@ -589,6 +630,14 @@ class GammaPoissonRegression(CountRegression):
         value = rise(np.full(x.shape, k), x) - x * np.log(k) - gammaln(x + 1) + xlogy(x, m) - (k + x) * np.log1p(m / k)
         by_k = digamma(k + x) - digamma(k) - np.log1p(m / k) + (m - x) / (k + m)
         return value, k * (x - m) / (k + m), k * by_k
+
+    def centre_over(self, nodes: averaged_regression.Nodes, rows: Floats) -> Floats:
+        """Return the median of new clients' mean: the mean over all priors is infinite, however many clients there are."""
+        return np.exp(normal_mixture.quantile(0.5, *averaged_regression.coefficient_laws(nodes, rows)))
+
+    def reach(self) -> tuple[float, float]:
+        """Return logarithms of the least and of the largest rate that are told from 0 and from infinity."""
+        return -650.0, 650.0
 
     def extremes(self) -> tuple[Bools, Bools]:
         """Return who has no events, and nobody: no number of events is the largest."""
@@ -614,7 +663,7 @@ class GammaPoissonRegression(CountRegression):
 
     def moments(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
         """Return mean and variance of Gamma(shape first, rate second)."""
-        return first / second, first / second**2
+        return first / second, first / second / second
 
     def alike(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         """Return shape and rate of the Gamma law of this mean and variance."""
