@@ -294,10 +294,7 @@ class CountRegression(ClientModel):
         """
         self.require_fit()
         rows, _ = self.new_rows(covariates)
-        if self._nodes is None:
-            found = self.inverse(rows @ self._coefficients)
-        else:
-            found = self.centre_over(self._nodes, rows)
+        found = self.inverse(rows @ self._coefficients) if self._nodes is None else self.centre_over(self._nodes, rows)
         return float(found[0]) if covariates is None else found
 
     def new_client_interval(self, covariates: ArrayLike | None = None, level: float = 0.95) -> Floats:
