@@ -42,6 +42,7 @@ class CountRegression(ClientModel):
     weights_: Floats
     link: str
     stated_concentration_: float
+    _spread_seen = True  # whether counts can tell how far clients of equal covariates differ
     laws_: tuple[Floats, Floats, Floats] | None
 
     def __init__(self, prior: Literal["bayes", "marginal-likelihood"] = "bayes") -> None:
@@ -91,12 +92,14 @@ class CountRegression(ClientModel):
         hessian = np.array([
             (loss(best.x + step)[1] - loss(best.x - step)[1]) / 2e-5 for step in 1e-5 * np.eye(p + 1)
         ])  # fmt: skip
-        free = np.arange(p + 1) < p + (best.x[-1] < CONCENTRATED)
+        free = np.arange(p + 1) < p + (best.x[-1] < CONCENTRATED and self._spread_seen)
         slope = np.where(free, loss(best.x)[1], 0.0)
         self.converged_, self.n_iter_ = bool(np.abs(slope).max() < 1e-4 * max(1, m) ** 0.5), int(best.nit)
         if not self.converged_:
             warnings.warn("the search for the prior did not converge; do not use the fit", RuntimeWarning, stacklevel=4)
-        self.concentration_ = float(np.exp(best.x[-1])) if free[-1] else float("inf")
+        self.concentration_ = float("inf") if best.x[-1] >= CONCENTRATED else float(np.exp(best.x[-1]))
+        if not self._spread_seen:
+            self.concentration_ = float("nan")
         self._log_phi, self._basis_scale = best.x[-1], np.sqrt(heard.sum())
         self._coefficients = best.x[:-1]
         self._covariance = np.linalg.inv((hessian + hessian.T)[np.ix_(free, free)] / 2)[:p, :p]
@@ -438,7 +441,8 @@ class BetaBinomialRegression(CountRegression):
     ----------
     mu_, mu_sd_, beta_, beta_sd_ : likeliest intercept and slopes of the log-odds, with standard errors; those that
         posteriors use are in `prior_summary`.
-    concentration_ : phi, inf where clients of equal covariates do not differ beyond binomial noise.
+    concentration_ : phi, inf where clients of equal covariates do not differ beyond binomial noise, NaN where one trial
+        each cannot tell.
     stated_concentration_ : phi of the prior that borrows as much as posteriors do.
     prior_mean_ : array (m,) of m_i, averaged.  posterior_mean_, posterior_sd_, weights_ = n_i / (n_i + phi), averaged;
         log_likelihood_, converged_, n_iter_ : as in ``BetaBinomial``.
@@ -469,6 +473,12 @@ class BetaBinomialRegression(CountRegression):
                 f"x holds {what} only, so that no intercept is most likely; "
                 "without covariates BetaBinomial('marginal-likelihood') fits"
             )
+        self._spread_seen = bool(n.max() > 1)
+        if not self._spread_seen:
+            one = "n is 1 for all clients, and one trial each cannot tell how far clients of equal covariates differ"
+            if self.prior == "marginal-likelihood":
+                raise ValueError(f"{one}: no spread is likeliest; use prior='bayes', or pool clients of equal covariates")
+            warnings.warn(f"{one}: what is said of it is the hyperprior's", stacklevel=2)
         self.search(covariates, heard, float(np.log(total / (1 - total))))
         self.set_posterior(float(self._n[heard].mean()), heard)
         return self
@@ -607,7 +617,10 @@ class GammaPoissonRegression(CountRegression):
         self._x, self._e = x.astype(float), np.broadcast_to(e, x.shape).astype(float)
         heard = self._e > 0
         if x.sum() == 0:
-            raise ValueError("x holds zeros only, so that no intercept is most likely; use GammaPoisson without covariates")
+            raise ValueError(
+                "x holds zeros only, so that no intercept is most likely; "
+                "without covariates GammaPoisson('marginal-likelihood') fits"
+            )
         rate = x.sum() / self._e.sum()
         if not 1 / UNITS < rate < UNITS:
             raise ValueError(f"exposure is in a unit of which all clients have {rate:.1g} events each; change its unit")

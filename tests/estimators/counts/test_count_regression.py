@@ -349,6 +349,20 @@ def test_the_unit_of_exposures_says_nothing(unit, prior):
         GammaPoissonRegression(prior).fit([0, 0, 3, 4, 7], unit, [0.0, 0, 1, 1, 1])
 
 
+def test_one_trial_each_tells_of_covariates_alone():
+    x = [0, 0, 1, 0, 1, 1, 1]
+    with pytest.warns(UserWarning, match="n is 1 for all clients"):
+        model = BetaBinomialRegression().fit(x, 1, np.arange(7.0))
+    logistic = optimize.minimize(
+        lambda b: np.sum(np.logaddexp(0, b[0] + b[1] * np.arange(7)) - np.array(x) * (b[0] + b[1] * np.arange(7))), [0, 0]
+    )
+    assert model.beta_[0] == pytest.approx(logistic.x[1], rel=1e-4)
+    np.testing.assert_allclose(model.beta_sd_[0], np.sqrt(logistic.hess_inv[1, 1]), rtol=0.05)
+    assert np.isnan(model.concentration_)
+    with pytest.raises(ValueError, match="no spread is likeliest"):
+        BetaBinomialRegression("marginal-likelihood").fit(x, 1, np.arange(7.0))
+
+
 def test_who_is_separated():
     """Some direction lowers what is lowest, raises what is highest, moves nobody between; by its definition."""
     basis = np.column_stack([np.ones(6), np.arange(6.0), [0, 0, 1, 0, 0, 0]])
