@@ -150,7 +150,7 @@ def new_laws(
     weights, means, sds = coefficient_laws(nodes, row[None])
     parts = [shapes(b + sd * x, log_rho) for b, sd, log_rho in zip(means[0], sds[0], nodes.log_rho, strict=True)]
     first, second = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return np.outer(weights, w / w.sum()).ravel(), first, second
+    return (weights[:, None] * (w / w.sum())).ravel(), first, second
 
 
 def coefficient_laws(nodes: Nodes, slopes: Floats) -> tuple[Floats, Floats, Floats]:
