@@ -120,13 +120,14 @@ def run(path: Path, replicates: int, minutes: float = np.inf, only: str = "") ->
     end = time.monotonic() + 60 * minutes
     for one in cells():
         place = tuple(map(str, one))
-        old = read(path)
-        mine = [row for row in old if tuple(row[c] for c in PLACE) == place]
+        mine = [row for row in read(path) if tuple(row[c] for c in PLACE) == place]
         if (mine and int(mine[0]["replicates"]) + int(mine[0]["refused"]) >= replicates) or only not in " ".join(place):
             continue
         if time.monotonic() > end:
             continue
-        rows = [row for row in old if row not in mine] + cell(*one, replicates)
+        new_rows = cell(*one, replicates)
+        # Read only now: another run may have added cells in the meantime.
+        rows = [row for row in read(path) if tuple(row[c] for c in PLACE) != place] + new_rows
         order = {tuple(map(str, c)): i for i, c in enumerate(cells())}
         rows.sort(key=lambda row: order[tuple(str(row[c]) for c in PLACE)])
         new = path.with_name(f"{path.name}~")
