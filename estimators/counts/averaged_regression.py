@@ -18,13 +18,14 @@ import numpy as np
 
 from estimators.numerics.arrays import Floats
 
-__all__ = ["Nodes", "average", "coefficient_laws", "mean_over", "spread_over"]
+__all__ = ["FAR", "Nodes", "average", "coefficient_laws", "mean_over", "new_laws", "spread_over"]
 
 COARSE, FINE = 15, 19  # values of log rho, for the range that counts and for the average
 COUNTS = 14.0  # natural logarithms below the top beyond which a rho does not count
 SLIGHT, WIDEST = 1e-4, 1e4  # rho of a spread that is lost in own noise, over 1 / size, and the largest rho
 POINTS = 7  # Gauss-Hermite nodes of a linear predictor
 WIDE, UNSURE = 0.25, 0.1  # size times rho, and sd of a linear predictor, above which its nodes are summed as they are
+CLOSE, CLOSE_ENDS, FAR = 81, 4.0, 0.5  # nodes of new clients and how many sds they reach, where the sd is above FAR
 STEP = 1e-4  # of differences of slopes
 
 
@@ -135,6 +136,21 @@ def mean_over(nodes: Nodes, rows: Floats, inverse: Callable[[Floats], Floats]) -
     for _, weight, eta, _ in predictors(nodes, rows):
         total += weight * (w @ inverse(eta))
     return total
+
+
+def new_laws(
+    nodes: Nodes, row: Floats, shapes: Callable[[Floats, float], tuple[Floats, Floats]]
+) -> tuple[Floats, Floats, Floats]:
+    """Return weights (k,) and both parameters (k, 1) of the laws whose average a new client follows, for one row (p,).
+
+    No own data smooth it, so that where its linear predictor is unsure there are many nodes of it, close together.
+    """
+    x = np.linspace(-CLOSE_ENDS, CLOSE_ENDS, CLOSE)[:, None]
+    w = np.exp(-0.5 * x[:, 0] ** 2)
+    weights, means, sds = coefficient_laws(nodes, row[None])
+    parts = [shapes(b + sd * x, log_rho) for b, sd, log_rho in zip(means[0], sds[0], nodes.log_rho, strict=True)]
+    first, second = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return (weights[:, None] * (w / w.sum())).ravel(), first, second
 
 
 def coefficient_laws(nodes: Nodes, slopes: Floats) -> tuple[Floats, Floats, Floats]:

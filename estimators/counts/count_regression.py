@@ -25,8 +25,7 @@ from estimators.numerics.validation import choice, finite, fraction, nonnegative
 __all__ = ["BetaBinomialRegression", "GammaPoissonRegression"]
 
 CONCENTRATED = 16.0  # log of the concentration from which on clients of equal covariates are equal
-STRAIGHT = 25.0  # log-odds or logarithms of rates beyond which a slope has left without bound
-SUSPICIOUS = 10.0  # those from which on it is asked whether one has: searches stop where what is left to gain is small
+UNITS = 1e140  # the largest pooled rate, and one over the least, whose square a variance can hold
 
 
 class CountRegression(ClientModel):
@@ -43,6 +42,7 @@ class CountRegression(ClientModel):
     weights_: Floats
     link: str
     stated_concentration_: float
+    _spread_seen = True  # whether counts can tell how far clients of equal covariates differ
     laws_: tuple[Floats, Floats, Floats] | None
 
     def __init__(self, prior: Literal["bayes", "marginal-likelihood"] = "bayes") -> None:
@@ -70,6 +70,11 @@ class CountRegression(ClientModel):
                 stacklevel=4,
             )
         basis = design.basis * np.sqrt(heard.sum())  # columns of mean square 1
+        if separated(basis[heard], *(side[heard] for side in self.extremes())):
+            raise ValueError(
+                "covariates separate clients with nothing but zeros (or nothing but successes) from the others, so that no "
+                "slope is most likely; leave out the covariate that does, or pool clients"
+            )
 
         def loss(t):
             value, by_eta, by_log = self.value(basis @ t[:-1], t[-1])
@@ -84,21 +89,17 @@ class CountRegression(ClientModel):
         ]
         best = min(tries, key=lambda found: found.fun)
         eta = basis @ best.x[:-1]
-        far = np.abs(eta[heard]).max()
-        if far > STRAIGHT or (far > SUSPICIOUS and separated(basis[heard], *(side[heard] for side in self.extremes()))):
-            raise ValueError(
-                "covariates separate clients with nothing but zeros (or nothing but successes) from the others, so that no "
-                "slope is most likely; leave out the covariate that does, or pool clients"
-            )
         hessian = np.array([
             (loss(best.x + step)[1] - loss(best.x - step)[1]) / 2e-5 for step in 1e-5 * np.eye(p + 1)
         ])  # fmt: skip
-        free = np.arange(p + 1) < p + (best.x[-1] < CONCENTRATED)
+        free = np.arange(p + 1) < p + (best.x[-1] < CONCENTRATED and self._spread_seen)
         slope = np.where(free, loss(best.x)[1], 0.0)
         self.converged_, self.n_iter_ = bool(np.abs(slope).max() < 1e-4 * max(1, m) ** 0.5), int(best.nit)
         if not self.converged_:
             warnings.warn("the search for the prior did not converge; do not use the fit", RuntimeWarning, stacklevel=4)
-        self.concentration_ = float(np.exp(best.x[-1])) if free[-1] else float("inf")
+        self.concentration_ = float("inf") if best.x[-1] >= CONCENTRATED else float(np.exp(best.x[-1]))
+        if not self._spread_seen:
+            self.concentration_ = float("nan")
         self._log_phi, self._basis_scale = best.x[-1], np.sqrt(heard.sum())
         self._coefficients = best.x[:-1]
         self._covariance = np.linalg.inv((hessian + hessian.T)[np.ix_(free, free)] / 2)[:p, :p]
@@ -127,6 +128,10 @@ class CountRegression(ClientModel):
     def prior_variance(self) -> Floats:
         """Return the variance of each client's prior."""
         raise NotImplementedError
+
+    def centre_over(self, nodes: averaged_regression.Nodes, rows: Floats) -> Floats:
+        """Return new clients' mean over what is left open about the prior, for rows of linear predictors."""
+        return averaged_regression.mean_over(nodes, rows, self.inverse)
 
     def prior_shapes(self, mean: Floats, phi: float | Floats) -> tuple[Floats, Floats]:
         """Return both parameters of the conjugate prior of this mean and concentration."""
@@ -193,7 +198,7 @@ class CountRegression(ClientModel):
         self._nodes = nodes = averaged_regression.average(
             at, lambda log_rho: log_rho + float(log_density(size * np.exp(log_rho))), basis, self._coefficients, size
         )
-        self.prior_mean_ = averaged_regression.mean_over(nodes, basis, self.inverse)
+        self.prior_mean_ = self.centre_over(nodes, basis)
         self.laws_ = averaged_regression.spread_over(nodes, basis, size, shapes, self.moments, self.alike)
         mean, variance = self.moments(*self.laws_[1:])
         self.posterior_mean_ = self.laws_[0] @ mean
@@ -287,14 +292,12 @@ class CountRegression(ClientModel):
     ) -> float | Floats:
         """Return the mean of a new client's true value: for covariates (k, q) an array (k,), a number if the fit had none.
 
-        For "bayes" it is averaged over what all clients leave open about the prior.
+        For "bayes" it is averaged over what all clients leave open about the prior; of rates, whose average is infinite
+        since no data exclude the widest priors, it is the median of what the mean may be.
         """
         self.require_fit()
         rows, _ = self.new_rows(covariates)
-        if self._nodes is None:
-            found = self.inverse(rows @ self._coefficients)
-        else:
-            found = averaged_regression.mean_over(self._nodes, rows, self.inverse)
+        found = self.inverse(rows @ self._coefficients) if self._nodes is None else self.centre_over(self._nodes, rows)
         return float(found[0]) if covariates is None else found
 
     def new_client_interval(self, covariates: ArrayLike | None = None, level: float = 0.95) -> Floats:
@@ -310,6 +313,7 @@ class CountRegression(ClientModel):
         """
         self.require_fit()
         level = single(fraction, "level", level)
+        tails = (1 - level) / 2, (1 + level) / 2
         rows, blind = self.new_rows(covariates)
         if self._nodes is None:
             mean, phi = self.inverse(rows @ self._coefficients), self.concentration_
@@ -317,14 +321,46 @@ class CountRegression(ClientModel):
                 return np.column_stack([mean, mean])[0 if covariates is None else slice(None)]
             first, second = self.prior_shapes(mean, phi)
             laws = np.ones(1), first[None], second[None]
+            ends = np.column_stack([self.mixture_quantile(laws, q) for q in tails])
         else:
-            laws = averaged_regression.spread_over(
-                self._nodes, rows, self._size,
-                lambda eta, log_rho: self.prior_shapes(self.inverse(eta), np.exp(-log_rho)), self.moments, self.alike,
-            )  # fmt: skip
-        ends = np.column_stack([self.mixture_quantile(laws, q) for q in ((1 - level) / 2, (1 + level) / 2)])
+            ends = self.averaged_ends(self._nodes, rows, tails)
         ends[blind] = self.law_quantile(np.ones(1), np.ones(1), 0.0)[0], self.law_quantile(np.ones(1), np.ones(1), 1.0)[0]
         return ends[0] if covariates is None else ends
+
+    def averaged_ends(self, nodes: averaged_regression.Nodes, rows: Floats, tails: tuple[float, float]) -> Floats:
+        """Return quantiles (k, 2) of new clients' true values, averaged over the prior, for rows of linear predictors."""
+
+        def shapes(eta, log_rho):
+            return self.prior_shapes(self.inverse(np.clip(eta, *self.reach())), np.exp(-log_rho))
+
+        ends = np.empty((len(rows), 2))
+        far = averaged_regression.coefficient_laws(nodes, rows)[2].max(axis=1) > averaged_regression.FAR
+        if not far.all():
+            laws = averaged_regression.spread_over(nodes, rows[~far], self._size, shapes, self.moments, self.alike)
+            ends[~far] = np.column_stack([self.mixture_quantile(laws, q) for q in tails])
+        for i in np.flatnonzero(far):
+            laws = averaged_regression.new_laws(nodes, rows[i], shapes)
+            ends[i] = [self.wide_quantile(laws, q) for q in tails]
+        return ends
+
+    def wide_quantile(self, laws: tuple[Floats, Floats, Floats], q: float) -> float:
+        """Return a quantile of an average of conjugate laws, (k, 1) each, that may be hundreds of powers of ten apart."""
+        weights, first, second = laws
+        logs = np.log(np.clip(self.law_quantile(first, second, q), 1e-300, 1e300))
+
+        def density(u, rows):
+            return weights @ (self.law_density(first, second, np.exp(u)) * np.exp(u))
+
+        with np.errstate(over="ignore"):  # far beyond a law's end
+            found = quantiles(
+                lambda u, rows: weights @ self.law_cdf(first, second, np.exp(u)),
+                density, q, logs.min(axis=0), logs.max(axis=0), weights @ logs,
+            )  # fmt: skip
+        return float(np.exp(found[0])) if found[0] > -690.0 else 0.0
+
+    def reach(self) -> tuple[float, float]:
+        """Return the least and the largest linear predictor whose mean is told from none and from all."""
+        return -36.0, 36.0
 
     def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain Python values; "sd" is that of clients of equal covariates, on average.
@@ -405,7 +441,8 @@ class BetaBinomialRegression(CountRegression):
     ----------
     mu_, mu_sd_, beta_, beta_sd_ : likeliest intercept and slopes of the log-odds, with standard errors; those that
         posteriors use are in `prior_summary`.
-    concentration_ : phi, inf where clients of equal covariates do not differ beyond binomial noise.
+    concentration_ : phi, inf where clients of equal covariates do not differ beyond binomial noise, NaN where one trial
+        each cannot tell.
     stated_concentration_ : phi of the prior that borrows as much as posteriors do.
     prior_mean_ : array (m,) of m_i, averaged.  posterior_mean_, posterior_sd_, weights_ = n_i / (n_i + phi), averaged;
         log_likelihood_, converged_, n_iter_ : as in ``BetaBinomial``.
@@ -436,6 +473,12 @@ class BetaBinomialRegression(CountRegression):
                 f"x holds {what} only, so that no intercept is most likely; "
                 "without covariates BetaBinomial('marginal-likelihood') fits"
             )
+        self._spread_seen = bool(n.max() > 1)
+        if not self._spread_seen:
+            one = "n is 1 for all clients, and one trial each cannot tell how far clients of equal covariates differ"
+            if self.prior == "marginal-likelihood":
+                raise ValueError(f"{one}: no spread is likeliest; use prior='bayes', or pool clients of equal covariates")
+            warnings.warn(f"{one}: what is said of it is the hyperprior's", stacklevel=2)
         self.search(covariates, heard, float(np.log(total / (1 - total))))
         self.set_posterior(float(self._n[heard].mean()), heard)
         return self
@@ -559,6 +602,7 @@ class GammaPoissonRegression(CountRegression):
     """
 
     family, link = "gamma", "log"
+    _log_rate = 0.0  # of all clients together
 
     @paired
     def fit(self, x: ArrayLike, exposure: ArrayLike = 1.0, covariates: ArrayLike | None = None) -> Self:
@@ -573,9 +617,18 @@ class GammaPoissonRegression(CountRegression):
         self._x, self._e = x.astype(float), np.broadcast_to(e, x.shape).astype(float)
         heard = self._e > 0
         if x.sum() == 0:
-            raise ValueError("x holds zeros only, so that no intercept is most likely; use GammaPoisson without covariates")
-        self.search(covariates, heard, float(np.log(x.sum() / self._e.sum())))
+            raise ValueError(
+                "x holds zeros only, so that no intercept is most likely; "
+                "without covariates GammaPoisson('marginal-likelihood') fits"
+            )
+        rate = x.sum() / self._e.sum()
+        if not 1 / UNITS < rate < UNITS:
+            raise ValueError(f"exposure is in a unit of which all clients have {rate:.1g} events each; change its unit")
+        self._log_rate = float(np.log(rate))
+        self.search(covariates, heard, self._log_rate)
         self.set_posterior(float(self._x[heard].mean()), heard)
+        if self._nodes is not None:
+            self.posterior_mean_[~heard] = self.posterior_sd_[~heard] = np.inf  # as of `GammaPoisson`: see `centre_over`
         return self
 
     def value(self, eta: Floats, log_phi: float) -> tuple[Floats, Floats, Floats]:
@@ -583,10 +636,18 @@ class GammaPoissonRegression(CountRegression):
         from scipy.special import digamma, gammaln, xlogy
 
         x, k = self._x, np.exp(log_phi)
-        m = self._e * np.exp(np.clip(eta, -50.0, 50.0))
+        m = self._e * np.exp(np.clip(eta, self._log_rate - 50.0, self._log_rate + 50.0))  # whatever the exposures' unit
         value = rise(np.full(x.shape, k), x) - x * np.log(k) - gammaln(x + 1) + xlogy(x, m) - (k + x) * np.log1p(m / k)
         by_k = digamma(k + x) - digamma(k) - np.log1p(m / k) + (m - x) / (k + m)
         return value, k * (x - m) / (k + m), k * by_k
+
+    def centre_over(self, nodes: averaged_regression.Nodes, rows: Floats) -> Floats:
+        """Return the median of new clients' mean: the mean over all priors is infinite, however many clients there are."""
+        return np.exp(normal_mixture.quantile(0.5, *averaged_regression.coefficient_laws(nodes, rows)))
+
+    def reach(self) -> tuple[float, float]:
+        """Return logarithms of the least and of the largest rate that are told from 0 and from infinity."""
+        return -650.0, 650.0
 
     def extremes(self) -> tuple[Bools, Bools]:
         """Return who has no events, and nobody: no number of events is the largest."""
@@ -612,7 +673,7 @@ class GammaPoissonRegression(CountRegression):
 
     def moments(self, first: Floats, second: Floats) -> tuple[Floats, Floats]:
         """Return mean and variance of Gamma(shape first, rate second)."""
-        return first / second, first / second**2
+        return first / second, first / second / second
 
     def alike(self, mean: Floats, variance: Floats) -> tuple[Floats, Floats]:
         """Return shape and rate of the Gamma law of this mean and variance."""
@@ -674,17 +735,14 @@ def separated(basis: Floats, lowest: Bools, highest: Bools) -> bool:
     """
     from scipy.optimize import linprog
 
-    signed = np.where(highest, 1.0, -1.0)[:, None] * basis
     one_sided = lowest | highest
-    best = linprog(
-        -signed[one_sided].sum(axis=0),
-        A_ub=-signed[one_sided],
-        b_ub=np.zeros(one_sided.sum()),
-        A_eq=basis[~one_sided],
-        b_eq=np.zeros((~one_sided).sum()),
-        bounds=(-1, 1),
-        method="highs",
-    )
+    # What moves nobody in between is left to try: nothing, where covariates of those between are of full rank.
+    _, lengths, rows = np.linalg.svd(np.linalg.qr(basis[~one_sided], mode="r"))
+    basis = basis @ rows[np.sum(lengths > 1e-9 * np.sqrt(len(basis))) :].T
+    if not basis.shape[1]:
+        return False
+    signed = (np.where(highest, 1.0, -1.0)[:, None] * basis)[one_sided]
+    best = linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(len(signed)), bounds=(-1, 1), method="highs")
     return best.status == 0 and -best.fun > 1e-9 * len(basis)
 
 

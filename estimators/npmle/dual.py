@@ -25,6 +25,11 @@ NODES = 16  # of each interpolation, 8 on either side of a cell
 # Error of interpolating exp(-z^2/2), or any function with the bound in the package's docstring, in units of
 # (spacing/s)^NODES: Cauchy's estimate of the derivative with the best radius, sqrt(NODES) s, times the node polynomial.
 REMAINDER = (np.e / NODES) ** (NODES / 2) * np.prod(np.arange(NODES // 2) + 0.5) ** 2
+TOO_PRECISE = {  # whose clients are, and the way out
+    "gaussian": ("client of the smallest variance", "leave it out, or give it a larger variance"),
+    "binomial": ("client of the largest n", "leave it out, or give x and n of fewer trials"),
+    "poisson": ("client of the largest exposure", "leave it out, or mend its exposure"),
+}
 LEBESGUE = 2.0  # of the interpolation as Bernstein coefficients: its largest absolute row sum is 1.78
 
 
@@ -53,10 +58,9 @@ class Dual:
         spacing = clients.s.max() / FINENESS / 2.0**level
         place = clients.t - self.first
         if self.last - self.first > 2.0**52 * spacing.min():  # neighbouring nodes would be the same double
-            raise ValueError(
-                f"the most precise client's standard error is {clients.s.min() / (self.last - self.first):.1g} of "
-                "the distance between clients, too little for double precision; leave it out, or give it a larger error"
-            )
+            share = f"{clients.s.min() / (self.last - self.first):.1g} of the distance between clients"
+            who, remedy = TOO_PRECISE[clients.family]
+            raise ValueError(f"the {who} has a standard error of {share}, too little for double precision; {remedy}")
         node = np.rint(place / spacing).astype(np.int64)
         self.starts = (node * spacing - place) / clients.s
         self.steps = spacing / clients.s

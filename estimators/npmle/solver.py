@@ -130,16 +130,18 @@ NEGLIGIBLE = 1e-18  # of a matrix scaled to ones on its diagonal: far below the 
 
 def ahead(x: NDArray[Any], width: int) -> NDArray[Any]:
     """Return each entry with the `width` - 1 after it, zeros beyond the end, as rows of a view."""
-    return np.lib.stride_tricks.sliding_window_view(np.pad(x, (0, width - 1)), width)
+    padded = np.zeros(x.size + width - 1, x.dtype)
+    padded[: x.size] = x
+    return np.ndarray((x.size, width), x.dtype, padded, strides=2 * padded.strides)
 
 
 def times(band: Floats, x: Floats) -> Floats:
     """Return the product of a symmetric matrix, by its upper band, and a vector."""
-    product = band[:, 0] * x
-    for c in range(1, min(band.shape)):
-        product[:-c] += band[:-c, c] * x[c:]
-        product[c:] += band[:-c, c] * x[:-c]
-    return product
+    size, width = band.shape
+    places = np.arange(size)[:, None] + np.arange(width)
+    band = np.where(places < size, band, 0.0)
+    both = np.bincount(places.ravel(), (band * x[:, None]).ravel(), size + width)[:size]  # with the diagonal
+    return both + np.einsum("rc,rc->r", band[:, 1:], ahead(x, width)[:, 1:])
 
 
 def trimmed(band: Floats) -> Floats:
@@ -220,8 +222,9 @@ def least_near(values: Floats, near: int) -> Floats:
     """Return the least of each value and `near` others on either side of it."""
     if near >= values.size:
         return np.full(values.size, values.min())
-    padded = np.pad(values, near, constant_values=np.inf)
-    return np.lib.stride_tricks.sliding_window_view(padded, 2 * near + 1).min(axis=1)
+    padded = np.full(values.size + 2 * near, np.inf)
+    padded[near : near + values.size] = values
+    return ahead(padded, 2 * near + 1)[: values.size].min(axis=1)
 
 
 def targets(state: State, moving: bool, tolerance: float, loops: ModuleType) -> tuple[Floats, Floats] | None:

@@ -7,7 +7,8 @@ By hand, about ten minutes of one processor; a cell whose rows stand in the file
 
 Every law gets the same draws, and every average is a sum over a grid of its own, not the estimators' (test_defaults.py holds
 the two against each other).  Measured: risk (mean squared error over that of clients' own estimates) and how often 95 %
-intervals hold the truth.  Belongs here: the laws, the cells and their page.  Models beside their peers are in ``arena``.
+intervals hold the truth.  Belongs here: the laws, the cells and their page.  Regressions of counts are in
+``count_defaults``, models beside their peers in ``arena``.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from typing import Any
 import numpy as np
 from scipy.special import betainc, betaln, expit, gammainc, gammaln, log_ndtr, logit, ndtr, ndtri
 from scipy.stats import binom
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import count_defaults
 
 from estimators import LinearClients
 
@@ -472,6 +477,7 @@ def page(rows: list[dict[str, Any]]) -> str:
             lines += [f"The default is {chosen}, of {loss:.2f} times the risk of {DEFAULT} on average, whose worst cell",
                       f"holds {least:.3f} times as often. {reason}", ""]  # fmt: skip
         lines += table(found, chosen)
+    lines += count_defaults.section(count_defaults.read())
     lines += ["## Risk and % held, cell by cell", ""]
     for kind, (_, _, sizes, ratios, priors) in CELLS.items():
         laws = list(summary(rows, [kind]))

@@ -332,11 +332,77 @@ def test_covariates_of_counts(tmp_path, capsys):
     assert main(path, "--out", tmp_path, "--covariates", "age", "--no-plot") == 0
     said = capsys.readouterr().out
     model = BetaBinomialRegression().fit(x, n, age)
-    assert f"One more in age goes with {model.beta_[0]:+.4g} in the log-odds" in said
+    assert f"One more in age goes with {model.prior_summary()['slopes'][0]:+.4g} in the log-odds" in said
     assert [float(row["shrunken"]) for row in written(tmp_path)] == pytest.approx(model.posterior_mean_, rel=1e-9)
     path.write_text(f"client,count,exposure,age\n{rows}")
     assert main(path, "--out", tmp_path, "--covariates", "age", "--no-plot") == 0
     assert "in the logarithm of the rate" in capsys.readouterr().out
+
+
+COUNTED, OUT_OF, AGES = [1, 4, 3, 9, 14, 12, 19], [20, 25, 18, 22, 30, 19, 24], [30, 35, 41, 48, 55, 61, 70]
+SEPARATE = "covariates separate clients with nothing but zeros"
+
+
+def counts_fitted(head, folder, x, size, columns):
+    """Run a fit of counts with covariates, {name: column}, and return its exit status."""
+    (path := folder / "counts.csv").write_text(
+        "\n".join([",".join([head, *columns]), *(f"c{i},{','.join(map(str, row))}" for i, row in
+                   enumerate(zip(x, size, *columns.values(), strict=True)))])
+    )  # fmt: skip
+    return main(path, "--out", folder / "out", "--covariates", ",".join(columns), "--no-plot")
+
+
+@pytest.mark.parametrize("head", ["client,successes,trials", "client,count,exposure"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "message"),
+    [
+        (
+            (COUNTED, OUT_OF),
+            {"age": [30, "", *AGES[2:]]},
+            "line 3, column 'age': '' is not a number; drop the row or fill in",
+        ),
+        ((COUNTED, OUT_OF), {f"c{i}": [j**i for j in range(7)] for i in range(1, 9)}, "fewer covariates, or more clients"),
+        ((COUNTED, OUT_OF), {"town": list("abcdefg")}, "covariates leave 7 coefficients to learn"),
+        ((COUNTED[:3], OUT_OF[:3]), {"age": AGES[:3], "b": [1, 0, 5]}, "needs 4 clients with data or more, and there are 3"),
+        (([0, 0, 0, 9, 14, 12, 19], OUT_OF), {"ward": [0, 0, 0, 1, 1, 1, 1]}, SEPARATE),
+        (([0, 0, 0, 9, 14, 12, 19], OUT_OF), {"ward": list("aaabbcc")}, SEPARATE),
+        (([0] * 7, OUT_OF), {"age": AGES}, "holds zeros only.*'marginal-likelihood'\\) fits"),
+    ],
+)
+def test_counts_that_covariates_cannot_explain_are_named(head, rows, columns, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        counts_fitted(head, tmp_path, *rows, columns)
+    assert not (tmp_path / "out" / "estimates.csv").exists()
+
+
+@pytest.mark.parametrize("head", ["client,successes,trials", "client,count,exposure"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "said"),
+    [
+        ((COUNTED, OUT_OF), {"age": AGES, "twice": [2 * a for a in AGES]}, "'twice' left out: constant, or a combination"),
+        ((COUNTED, OUT_OF), {"age": [5] * 7}, "'age' left out: constant"),
+        ((COUNTED, OUT_OF), {"age": [1e9 + a for a in AGES]}, "One more in age goes with"),
+        ((COUNTED[:3], OUT_OF[:3]), {"age": AGES[:3]}, "One more in age goes with"),
+        (([0, 0, 1, 0, 1, 1, 1], [1] * 7), {"age": AGES}, "One more in age goes with"),
+    ],
+)
+def test_counts_that_covariates_hardly_explain_are_answered(head, rows, columns, said, tmp_path, capsys):
+    assert counts_fitted(head, tmp_path, *rows, columns) == 0
+    out = capsys.readouterr().out
+    assert said in out
+    one = rows[1][0] == 1 and "trials" in head
+    assert ("trials is 1 for all clients, and one trial each cannot tell how far clients of equal" in out) == one
+    found = np.array([[float(row[name]) for name in ("shrunken", "low", "high")] for row in written(tmp_path / "out")])
+    assert np.isfinite(found).all()
+    assert (found[:, 1] < found[:, 0]).all()
+    assert (found[:, 0] < found[:, 2]).all()
+
+
+def test_successes_only_of_clients_with_covariates(tmp_path):
+    with pytest.raises(ValueError, match="holds successes only"):
+        counts_fitted("client,successes,trials", tmp_path, OUT_OF, OUT_OF, {"age": AGES})
+    with pytest.raises(ValueError, match=SEPARATE):
+        counts_fitted("client,successes,trials", tmp_path, [0, 0, 0, 1, 1, 1, 1], [1] * 7, {"age": AGES})
 
 
 def test_covariates_of_raw_rows_are_one_per_client(tmp_path, capsys):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import interpolate, optimize, stats
 
-from estimators import NonparametricMeans
+from estimators import NonparametricCounts, NonparametricMeans
 from estimators.npmle import (
     arrays,
     binomial_clients,
@@ -535,6 +535,11 @@ def test_bad_input(call, match):
 
 def test_a_hopeless_distribution_has_no_certificate():
     assert optimality_gap(gaussian_clients([0.0], 1e-6), [1.0], [1.0]) == (np.inf, -np.inf)
+
+
+def test_an_exposure_too_large_for_double_precision_is_named():
+    with pytest.raises(ValueError, match="largest exposure"):
+        NonparametricCounts().fit([0, 2, 5], [1.0, 1.0, 1e40])
 
 
 @pytest.mark.parametrize("error", [1e-13, 1e-25, 1e-100])
