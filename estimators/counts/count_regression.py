@@ -594,7 +594,7 @@ class GammaPoissonRegression(CountRegression):
     Attributes
     ----------
     As for `BetaBinomialRegression`, of the logarithm of the rate; concentration_ is the shape, weights_ are
-    e_i m_i / (e_i m_i + shape).
+    e_i m_i / (e_i m_i + shape).  With "bayes" prior_mean_ is the median of what m_i may be, since its mean is infinite.
 
     >>> model = GammaPoissonRegression().fit([0, 2, 5, 9, 30], 1.0, covariates=[0.0, 1.0, 2.0, 3.0, 4.0])
     >>> model.beta_.round(2).tolist(), model.posterior_mean_.round(1).tolist()
