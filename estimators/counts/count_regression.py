@@ -306,10 +306,6 @@ class CountRegression(ClientModel):
         For "bayes" they count what all clients leave open about the prior; else the likeliest prior is taken for true.
         Covariates that break a rule which held for all clients of the fit (of columns left out) tell nothing: such an
         interval is all of the parameter's range.
-
-        >>> model = BetaBinomialRegression().fit([3, 5, 4, 6], 10)
-        >>> model.new_client_interval().round(2).tolist()
-        [0.08, 0.88]
         """
         self.require_fit()
         level = single(fraction, "level", level)

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from estimators.federated.backend import Backend
     from estimators.federated.data import Federation
     from estimators.federated.models import Model
+    from estimators.federated.training import Algorithm
 
 __all__ = ["SHARES", "OneRun", "audit_training", "claimed_curve", "guess_chance", "judged_guesses", "loss_falls"]
 
@@ -271,9 +273,20 @@ def loss_falls(task: Task, seen: list[Any], rows: Sequence[Any]) -> np.ndarray:
     return before - after - np.median(before - after)
 
 
+def takes_two(function: Callable[..., Any]) -> bool:
+    """Return whether a function can be called with two arguments, as far as it says."""
+    try:
+        signature(function).bind(None, None)
+    except TypeError:
+        return False
+    except ValueError:  # written in C, and does not say
+        return True
+    return True
+
+
 @typed
 def audit_training(
-    algorithm: Any,
+    algorithm: Algorithm,
     federation: Federation,
     model: Model,
     *,
@@ -281,7 +294,7 @@ def audit_training(
     rounds: int,
     canaries: Sequence[Any],
     score: Callable[..., Any] | None = None,
-    claim: Any = None,
+    claim: Algorithm | None = None,
     seed: int = 0,
     beta: float = 0.01,
     backend: Backend | None = None,
@@ -324,6 +337,10 @@ def audit_training(
     if not several(canaries) or not len(canaries):
         raise ValueError("canaries must be a list of pairs (client, row), or of clients, at least one")
     promising = algorithm if claim is None else claim
+    if not hasattr(promising, "privacy_plan"):
+        raise ValueError(f"algorithm must say what it releases, by a privacy_plan; {type(promising).__name__} has none")
+    if score is not None and not takes_two(score):
+        raise ValueError("score must be a function of two arguments, the task and the list of models, to scores")
     made = Task(federation, model, work=work, seed=seed, backend=backend)
     protects = promising.privacy_plan(made, rounds=rounds).protects
     if protects == "nothing":
