@@ -267,9 +267,12 @@ def test_systems_are_solved_and_matrices_hardly_changed(width):
     np.testing.assert_allclose(solver.solution(band, right, every, arrays), np.linalg.solve(matrix, right), rtol=1e-9)
     free = np.array([True, False, True, True, False, True, True])
     part = solver.solution(band, right, free, arrays)
+    assert part is not None
     np.testing.assert_allclose(part[free], np.linalg.solve(matrix[np.ix_(free, free)], right[free]), rtol=1e-9)
     assert (part[~free] == 0).all()
-    changed, added = solver.definite(band, right, every, arrays)
+    found = solver.definite(band, right, every, arrays)
+    assert found is not None
+    changed, added = found
     np.testing.assert_allclose(added, 1e-14 * matrix.diagonal(), rtol=1e-12)
     np.testing.assert_allclose(changed, band, rtol=1e-12, atol=1e-15)
     assert solver.definite(-band, right, every, arrays) is None
@@ -277,7 +280,9 @@ def test_systems_are_solved_and_matrices_hardly_changed(width):
 
 def test_ridges_and_trimmed_bands():
     twice = np.array([[1.0, 1 + 4e-13], [1.0, 0.0]])  # of rounding only
-    assert solver.definite(twice, X[:2], np.ones(2, bool), arrays)[1] == pytest.approx([1e-12, 1e-12])
+    found = solver.definite(twice, X[:2], np.ones(2, bool), arrays)
+    assert found is not None
+    assert found[1] == pytest.approx([1e-12, 1e-12])
     assert solver.definite(np.array([[1.0, 1.001], [1.0, 0.0]]), X[:2], np.ones(2, bool), arrays) is None
     far = np.array([[4.0, 1e-18], [9.0, 0.0]])
     assert solver.trimmed(far).tolist() == [[4.0], [9.0]]
