@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from estimators.numerics.arrays import Floats
+from estimators.numerics.quadrature import normal_grid
 
 __all__ = ["FAR", "Nodes", "average", "coefficient_laws", "mean_over", "new_laws", "spread_over"]
 
@@ -118,21 +119,16 @@ def average(
 
 def predictors(nodes: Nodes, rows: Floats) -> Iterator[tuple[float, float, Floats, Floats]]:
     """Yield log rho, weight, linear predictors (points, m) and their sds (m,) at Gauss-Hermite points, for rows (m, p)."""
-    x = np.polynomial.hermite_e.hermegauss(POINTS)[0]
+    x, _ = normal_grid(1, POINTS)
     for log_rho, weight, b, root in zip(*nodes, strict=True):
         sd = np.sqrt(np.sum((rows @ root) ** 2, axis=1))
-        yield log_rho, weight, rows @ b + x[:, None] * sd, sd
-
-
-def point_weights() -> Floats:
-    """Return the weights of the Gauss-Hermite points of a linear predictor, which add up to one."""
-    w = np.polynomial.hermite_e.hermegauss(POINTS)[1]
-    return w / w.sum()
+        yield log_rho, weight, rows @ b + x * sd, sd
 
 
 def mean_over(nodes: Nodes, rows: Floats, inverse: Callable[[Floats], Floats]) -> Floats:
     """Return the mean (m,) over overdispersion and coefficients of what `inverse` makes of linear predictors, for rows."""
-    w, total = point_weights(), np.zeros(len(rows))
+    _, w = normal_grid(1, POINTS)
+    total = np.zeros(len(rows))
     for _, weight, eta, _ in predictors(nodes, rows):
         total += weight * (w @ inverse(eta))
     return total
@@ -172,7 +168,8 @@ def spread_over(
     `shapes` returns clients' parameters at linear predictors (points, m) and a log rho, `moments` the mean and the variance
     of laws, `alike` the law that has them.
     """
-    w, parts = point_weights(), []
+    _, w = normal_grid(1, POINTS)
+    parts = []
     for log_rho, weight, eta, sd in predictors(nodes, basis):
         laws = shapes(eta, log_rho)
         if size * np.exp(log_rho) > WIDE and sd.max() > UNSURE:

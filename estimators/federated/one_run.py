@@ -207,38 +207,41 @@ def judged_guesses(
 # --- one training --------------------------------------------------------------------------------------------------------
 
 
-class RowCoins(Task):
-    """A task some of whose rows are out: they are drawn into batches and have no weight there."""
+class Coins(Task):
+    """A task some of whose rows or clients are out.
 
-    out: np.ndarray
+    rows_out : array (K, most rows) of booleans, of rows that are drawn into batches and have no weight there, or None.
+    clients_out : array (K,), of clients who are never called, and keep their places in every divisor, or None.
+    """
+
+    rows_out: np.ndarray | None = None
+    clients_out: np.ndarray | None = None
 
     @typed
     def schedule(self, t: int, clients: ArrayLike | None = None, *, stage: int = 0, **changes: Any) -> Schedule:
         """The schedule without the rows that are out; divisors are those with them."""
         drawn = super().schedule(t, clients, stage=stage, **changes)
-        weights = drawn.weights * ~self.out[drawn.clients[:, None, None], drawn.indices]
+        if self.rows_out is None:
+            return drawn
+        weights = drawn.weights * ~self.rows_out[drawn.clients[:, None, None], drawn.indices]
         return Schedule(drawn.clients, drawn.indices, weights, drawn.divisors, drawn.steps)
-
-
-class ClientCoins(Task):
-    """A task some of whose clients are out: they are never called, and keep their places in every divisor."""
-
-    out: np.ndarray
 
     @typed
     def participants(self, t: int, *, rate: float | None = None, number: int | None = None) -> np.ndarray:
         """The participants who are not out."""
         found = super().participants(t, rate=rate, number=number)
-        return found[~self.out[found]]
+        return found if self.clients_out is None else found[~self.clients_out[found]]
 
 
 @typed
-def claimed_curve(algorithm: Any, task: Task, *, rounds: int, who: int) -> tuple[Any, list[Any]]:
-    """`Guarantee` of one client after so many rounds, and pairs (eps, delta) of the same training at other deltas.
+def claimed_curve(algorithm: Any, task: Task, *, rounds: int, clients: Sequence[int]) -> tuple[Any, list[Any]]:
+    """`Guarantee` of that client who is promised most eps, after so many rounds, and pairs (eps, delta) at other deltas.
 
     Rows that also make private choices, and algorithms whose guarantee has no `delta` of its own, have the one pair.
     """
-    promise = algorithm.guarantees(task, rounds=rounds)[who]
+    promises = algorithm.guarantees(task, rounds=rounds)
+    who = max(set(clients), key=lambda k: np.inf if promises[k] is None else promises[k].eps)
+    promise = promises[who]
     if promise is None:
         raise ValueError(f"algorithm must promise something to client {who}, or there is no claim to audit")
     plan, curve = algorithm.privacy_plan(task, rounds=rounds), [(promise.eps, promise.delta)]
@@ -280,7 +283,7 @@ def takes_two(function: Callable[..., Any]) -> bool:
     except TypeError:
         return False
     except ValueError:  # written in C, and does not say
-        return True
+        pass
     return True
 
 
@@ -341,27 +344,24 @@ def audit_training(
         raise ValueError(f"algorithm must say what it releases, by a privacy_plan; {type(promising).__name__} has none")
     if score is not None and not takes_two(score):
         raise ValueError("score must be a function of two arguments, the task and the list of models, to scores")
-    made = Task(federation, model, work=work, seed=seed, backend=backend)
-    protects = promising.privacy_plan(made, rounds=rounds).protects
+    task = Coins(federation, model, work=work, seed=seed, backend=backend)
+    protects = promising.privacy_plan(task, rounds=rounds).protects
     if protects == "nothing":
         raise ValueError("algorithm must promise privacy of rows or of clients; there is no claim to audit")
     coins = stream(seed, COINS, 0).random(len(canaries)) < 0.5
     if protects == "row":
-        places = pairs_of(canaries, made)
-        task, clients = RowCoins(federation, model, work=work, seed=seed, backend=backend), places[:, 0]
-        task.out = np.zeros((made.n_clients, int(made.sizes.max())), bool)
-        task.out[tuple(places[~coins].T)] = True
+        places = pairs_of(canaries, task)
+        clients = places[:, 0]
+        task.rows_out = np.zeros((task.n_clients, int(task.sizes.max())), bool)
+        task.rows_out[tuple(places[~coins].T)] = True
     else:
         clients = finite("canaries", canaries).astype(int)
-        if clients.ndim != 1 or len(set(clients.tolist())) < len(clients) or not set(clients) <= set(range(made.n_clients)):
-            raise ValueError(f"canaries must be different clients below {made.n_clients}, whose guarantee is of clients")
-        task = ClientCoins(federation, model, work=work, seed=seed, backend=backend)
-        task.out = np.isin(np.arange(made.n_clients), clients[~coins])
+        if clients.ndim != 1 or len(set(clients.tolist())) < len(clients) or not set(clients) <= set(range(task.n_clients)):
+            raise ValueError(f"canaries must be different clients below {task.n_clients}, whose guarantee is of clients")
+        task.clients_out = np.isin(np.arange(task.n_clients), clients[~coins])
     if score is None and protects == "client":
         raise ValueError("score must be given where clients are the canaries: a function (task, models) to scores")
-    promises = promising.guarantees(made, rounds=rounds)
-    least = max(set(clients.tolist()), key=lambda k: np.inf if promises[k] is None else promises[k].eps)
-    promise, curve = claimed_curve(promising, made, rounds=rounds, who=least)
+    promise, curve = claimed_curve(promising, task, rounds=rounds, clients=clients.tolist())
     seen = [kept(algorithm.models(task, algorithm.start(task, rounds=rounds)))]
     seen += [kept(algorithm.models(task, step.state)) for step in training(algorithm, task, rounds=rounds)]
     scores = loss_falls(task, seen, canaries) if score is None else score(task, seen)

@@ -1,4 +1,4 @@
-"""Few places that stand for many: Gauss's rule for a law of points.
+"""Few places that stand for many: Gauss's rule for a law of points, and for normal variables.
 
 Belongs here: rules for given laws.  Where they are enough is for those to say who know what is averaged
 (``normal_means.tau2_likelihood``, ``counts.conjugate``).
@@ -6,11 +6,13 @@ Belongs here: rules for given laws.  Where they are enough is for those to say w
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from estimators.numerics.arrays import Floats
 
-__all__ = ["deviation", "gauss"]
+__all__ = ["deviation", "gauss", "normal_grid"]
 
 
 def deviation(x: Floats, mass: Floats) -> float:
@@ -44,3 +46,17 @@ def gauss(x: Floats, mass: Floats, places: int) -> tuple[Floats, Floats]:
         vectors.append(image / beside[-1])
     roots, axes = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1))
     return mean + sd * roots, axes[0] ** 2
+
+
+@cache
+def normal_grid(k: int, points: int) -> tuple[Floats, Floats]:
+    """Return the nodes (q, k) and masses (q,) of the rule for N(0, I) in k dimensions, with so many points along each.
+
+    >>> nodes, masses = normal_grid(1, 3)
+    >>> round(float(masses @ nodes[:, 0] ** 4), 12)
+    3.0
+    """
+    x, w = np.polynomial.hermite_e.hermegauss(points)
+    nodes = np.stack(np.meshgrid(*[x] * k, indexing="ij"), axis=-1).reshape(-1, k)
+    masses = np.prod(np.stack(np.meshgrid(*[w / np.sqrt(2 * np.pi)] * k, indexing="ij"), axis=-1).reshape(-1, k), axis=1)
+    return nodes, masses

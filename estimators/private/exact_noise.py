@@ -12,6 +12,7 @@ prove.  Samplers of arrays are in ``exact_batches``; what noise a budget needs i
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from fractions import Fraction
 from math import isqrt
 
@@ -32,6 +33,7 @@ __all__ = [
     "exponential_floor",
     "geometric",
     "randomised_response",
+    "with_sign",
 ]
 
 BITS = 64  # after the point of an exponential that is bounded
@@ -110,6 +112,15 @@ def geometric(scale: int | tuple[int, int], generator: np.random.Generator | Non
     return (rest + t * whole) // s
 
 
+def with_sign(draw: Callable[[], int], generator: np.random.Generator | None) -> int:
+    """Return a size that `draw` draws with a fair sign; both are drawn anew where that is -0, so that 0 counts once."""
+    while True:
+        size = draw()
+        negative = below(2, generator)
+        if not (negative and size == 0):
+            return -size if negative else size
+
+
 def discrete_laplace(scale: int | tuple[int, int], generator: np.random.Generator | None = None) -> int:
     """Draw an integer y with probability proportional to exp(-|y| / scale); exact.
 
@@ -122,11 +133,7 @@ def discrete_laplace(scale: int | tuple[int, int], generator: np.random.Generato
     >>> [discrete_laplace(3, np.random.default_rng(seed)) for seed in range(4)]
     [-9, -1, 4, 2]
     """
-    while True:
-        size = geometric(scale, generator)
-        negative = below(2, generator)
-        if not (negative and size == 0):
-            return -size if negative else size
+    return with_sign(lambda: geometric(scale, generator), generator)
 
 
 def discrete_gaussian(sigma2: int, generator: np.random.Generator | None = None) -> int:

@@ -18,7 +18,7 @@ from estimators.accounting.budget import budget_numbers
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.validation import count, finite, paired, positive, probability, single
 from estimators.private.exact_batches import MOST_SCALE, geometrics, signed, uniforms
-from estimators.private.exact_noise import BITS, FEW, below, check_generator, exponential_floor, geometric
+from estimators.private.exact_noise import BITS, FEW, below, check_generator, exponential_floor, geometric, with_sign
 from estimators.private.window_designs import descent
 
 __all__ = ["Staircase", "best_inner", "staircase_variance"]
@@ -124,13 +124,13 @@ class Staircase:
 
     def draw(self, generator: np.random.Generator | None) -> int:
         """Return one draw, in Python's integers: for few that is faster than arrays."""
-        while True:
+
+        def size():
             outside = below(CHANCES, generator) < self.outside
             first, places = (self.inner, self.sensitivity - self.inner) if outside else (0, self.inner)
-            size = geometric(self.scale, generator) * self.sensitivity + first + below(places, generator)
-            negative = below(2, generator)
-            if not (negative and size == 0):
-                return -size if negative else size
+            return geometric(self.scale, generator) * self.sensitivity + first + below(places, generator)
+
+        return with_sign(size, generator)
 
     @paired
     def release(self, totals: ArrayLike, generator: np.random.Generator | None = None) -> Ints:

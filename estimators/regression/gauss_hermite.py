@@ -8,17 +8,17 @@ scaled by the curvature there (Liu and Pierce 1994, Biometrika 81:624; lme4's ``
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from estimators.numerics.arrays import Bools, Floats
+from estimators.numerics.quadrature import normal_grid
 from estimators.regression.client_rows import ClientRows
 from estimators.regression.covariances import Coordinates
 
-__all__ = ["MOST", "POINTS", "Quadrature", "grid", "observed"]
+__all__ = ["MOST", "POINTS", "Quadrature", "observed"]
 
 MOST = 2
 """Coefficients that vary up to which the nodes are few enough."""
@@ -63,7 +63,7 @@ class Quadrature:
         cross; and the covariance of u, cov.  `start` (m, k) holds modes to start from, and gets the new ones.
         """
         k, r, m = root.shape[1], self.r, self.m
-        nodes, masses = grid(k, self.points[k])
+        nodes, masses = normal_grid(k, self.points[k])
         found = SimpleNamespace(value=np.empty(m), a=np.empty((m, r)), A=np.empty((m, r, r)), gg=np.empty((m, r, r)))
         found.nu, found.cov, found.cross = np.empty((m, k)), np.empty((m, k, k)), np.empty((m, r, k))
         for clients, X, Y, real, offset in self.batches:
@@ -144,15 +144,6 @@ class Quadrature:
 def observed(now: SimpleNamespace) -> Floats:
     """Return each client's observed information about phi (m, r, r), from its `Quadrature.integrals`."""
     return now.A - (now.gg - now.a[:, :, None] * now.a[:, None, :])
-
-
-@cache
-def grid(k: int, points: int) -> tuple[Floats, Floats]:
-    """Return the nodes (q, k) and masses (q,) of the rule for N(0, I) in k dimensions, with so many points along each."""
-    x, w = np.polynomial.hermite_e.hermegauss(points)
-    nodes = np.stack(np.meshgrid(*[x] * k, indexing="ij"), axis=-1).reshape(-1, k)
-    masses = np.prod(np.stack(np.meshgrid(*[w / np.sqrt(2 * np.pi)] * k, indexing="ij"), axis=-1).reshape(-1, k), axis=1)
-    return nodes, masses
 
 
 def modes(base: Floats, B: Floats, Y: Floats, real: Bools, start: Floats) -> tuple[Floats, Floats]:

@@ -13,9 +13,10 @@ from typing import ClassVar
 import numpy as np
 
 from estimators.numerics.arrays import Floats
+from estimators.numerics.quadrature import normal_grid
 from estimators.regression.client_rows import ClientRows, Groups
 from estimators.regression.covariances import Coordinates
-from estimators.regression.gauss_hermite import Quadrature, grid, observed
+from estimators.regression.gauss_hermite import Quadrature, observed
 
 __all__ = ["NestedQuadrature"]
 
@@ -59,7 +60,7 @@ class NestedQuadrature(Quadrature):
         """Return the value (g,) of each group and what slopes, curvatures and posteriors need of groups and of clients."""
         assert outer is not None
         groups, codes, k = self.groups, self.groups.codes, outer.shape[1]
-        nodes, masses = grid(k, self.points[k])
+        nodes, masses = normal_grid(k, self.points[k])
         if self.starts.size == 0:  # the clients' modes, at the group's mode and at each node
             self.peaks, self.starts = np.zeros((len(groups.labels), k)), np.zeros((1 + len(nodes), self.m, k))
         peak, scale = self.peak(root, outer, phi)

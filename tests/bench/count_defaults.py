@@ -13,6 +13,7 @@ the default averages over.  Both ways of the prior get the same draws.  Belongs 
 from __future__ import annotations
 
 import csv
+import io
 import sys
 import time
 import warnings
@@ -25,6 +26,7 @@ from scipy import stats
 from scipy.special import expit
 
 from estimators import BetaBinomialRegression, GammaPoissonRegression
+from estimators.system import files
 
 PATH = Path(__file__).parent / "count_defaults.csv"
 PLACE, PARTS = ("family", "m", "spread"), ("risk", "clients", "new", "slope")
@@ -130,12 +132,11 @@ def run(path: Path, replicates: int, minutes: float = np.inf, only: str = "") ->
         rows = [row for row in read(path) if tuple(row[c] for c in PLACE) != place] + new_rows
         order = {tuple(map(str, c)): i for i, c in enumerate(cells())}
         rows.sort(key=lambda row: order[tuple(str(row[c]) for c in PLACE)])
-        new = path.with_name(f"{path.name}~")
-        with open(new, "w", newline="") as file:
-            table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            table.writeheader()
-            table.writerows(rows)
-        new.replace(path)
+        text = io.StringIO()
+        table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+        table.writeheader()
+        table.writerows(rows)
+        files.write(path, text.getvalue())
         print(*one, flush=True)
 
 

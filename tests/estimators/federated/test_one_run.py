@@ -18,8 +18,7 @@ from estimators.federated.data import Federation
 from estimators.federated.models import linear_regression
 from estimators.federated.one_run import (
     DELTAS,
-    ClientCoins,
-    RowCoins,
+    Coins,
     audit_training,
     claimed_curve,
     guess_chance,
@@ -205,24 +204,24 @@ def pool(rows=12, silos=2, features=3):
 
 def test_rows_that_are_out_add_nothing_and_leave_divisors_alone():
     work = {"rule": "poisson", "n_steps": 1, "batch_size": 12}
-    task = RowCoins(pool(), linear_regression(3), work=work, seed=0)
-    task.out = RNG(5).random((2, 12)) < 0.5
+    task = Coins(pool(), linear_regression(3), work=work, seed=0)
+    task.rows_out = RNG(5).random((2, 12)) < 0.5
     found = task.train(np.zeros(4), 0, learning_rate=0.1)
     for k in range(2):
         own = pool().client(k)
-        inside = ~task.out[k]
+        inside = ~task.rows_out[k]
         residual = -own.y[inside]
         gradient = np.append(residual @ own.x[inside], residual.sum()) / 12
         np.testing.assert_allclose(found[k], -0.1 * gradient, rtol=1e-5, atol=1e-7)
-    task.out[:] = True
+    task.rows_out[:] = True
     np.testing.assert_array_equal(task.train(np.zeros(4), 0, learning_rate=0.1), 0)
 
 
 def test_clients_that_are_out_are_never_called_and_the_others_as_ever():
     federation = pool(rows=2, silos=10)
     work = {"rule": "epochs", "n_epochs": 1, "batch_size": 2}
-    plain, task = (kind(federation, linear_regression(3), work=work, seed=0) for kind in (Task, ClientCoins))
-    task.out = np.arange(10) % 2 == 0
+    plain, task = (kind(federation, linear_regression(3), work=work, seed=0) for kind in (Task, Coins))
+    task.clients_out = np.arange(10) % 2 == 0
     for t in range(5):
         called = plain.participants(t, rate=0.7)
         assert task.participants(t, rate=0.7).tolist() == [k for k in called if k % 2]
@@ -232,14 +231,14 @@ def test_the_curve_is_of_the_training_and_has_the_claim_in_it():
     work = {"rule": "poisson", "n_steps": 1, "batch_size": 6}
     task = Task(pool(), linear_regression(3), work=work, seed=0)
     promise, curve = claimed_curve(
-        Local(learning_rate=0.1, privacy=RowPrivacy(eps=[1.0, 3.0], delta=1e-5, clip=1.0)), task, rounds=3, who=1
+        Local(learning_rate=0.1, privacy=RowPrivacy(eps=[1.0, 3.0], delta=1e-5, clip=1.0)), task, rounds=3, clients=[1]
     )
     assert promise.eps == pytest.approx(3.0, rel=0.01)
     at = {d: e for e, d in curve}
     assert at[1e-5] == pytest.approx(promise.eps)
     assert (np.diff([at[d] for d in DELTAS]) <= 0).all()
     sure = {"learning_rate": 0.1, "rate": 0.5, "multiplier": 1.0, "delta": 1e-5, "clip_rate": 0.0}
-    promise, curve = claimed_curve(DPFedAvg(**sure), task, rounds=2, who=0)
+    promise, curve = claimed_curve(DPFedAvg(**sure), task, rounds=2, clients=[0])
     assert {d: e for e, d in curve}[1e-5] == pytest.approx(promise.eps)
     assert promise.adjacency == "client add-remove"
 
