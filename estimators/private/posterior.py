@@ -42,6 +42,7 @@ NEGLIGIBLE = 1e-9  # weight of a node over the largest
 LATTICE = 400, 200  # spreads and centres that quantiles of the two are read from
 LEARNERS = 1500  # clients that locate the ranges
 BLOCK = 512  # clients at a time
+AT_ONCE = 2_000_000  # values of distribution functions that draws read at a time
 DEEP = 800.0  # in the log of a distance, below which no number is
 TINY = 1e-290
 PASSES = 60
@@ -492,14 +493,16 @@ class GridLaws:
                 part = np.maximum(block.likelihood * prior[:, node], 0.0)
                 part /= np.maximum(part.sum(axis=1, keepdims=True), TINY)
                 below, slopes = distribution(Part(part, part[:, [0, -1]] * beyond[:, node]))
-                mass = below[local, 0], 1 - below[local, -1]
-                for one in np.flatnonzero(nodes == node):
-                    q = uniform[one, clients]
-                    distances = places.at(start + inverse(below, slopes, q, local))[:2]
+                mass = below[:, 0], 1 - below[:, -1]
+                several = max(AT_ONCE // max(local.size * below.shape[1], 1), 1)
+                drawn = np.flatnonzero(nodes == node)
+                for some in (drawn[first : first + several] for first in range(0, drawn.size, several)):
+                    q, rows = uniform[np.ix_(some, clients)].ravel(), np.tile(local, some.size)
+                    distances = places.at(start + inverse(below, slopes, q, rows))[:2]
                     for end, (level, reached) in enumerate(((q, start == 0), (1 - q, stop == places.size))):
-                        out = (level < mass[end]) & reached
-                        distances[end][out] *= (level[out] / mass[end][out]) ** (1 / powers[end, node])
-                    found[one, clients] = self.table.family.value(*distances)
+                        out = (level < mass[end][rows]) & reached
+                        distances[end][out] *= (level[out] / mass[end][rows[out]]) ** (1 / powers[end, node])
+                    found[np.ix_(some, clients)] = self.table.family.value(*distances).reshape(some.size, -1)
         return found
 
 

@@ -138,6 +138,14 @@ def test_draws_are_joint_and_have_the_laws(table):
     assert linked > 5 * sd[0] * sd[3] / np.sqrt(1500)
 
 
+def test_draws_are_the_same_bits_however_many_are_made_at_once(table, monkeypatch):
+    laws = table.laws(NODES, np.array([0, 2, 0, 4]))
+    drawn = laws.draw(RNG(1), 40)
+    for size in (1, 700):
+        monkeypatch.setattr(posterior, "AT_ONCE", size)
+        np.testing.assert_array_equal(laws.draw(RNG(1), 40), drawn)
+
+
 def test_windows_hold_the_reports_and_what_is_near_of_the_prior():
     """A prior within 0.5 +- 8 x 0.01: of a report that may be there, that much; of one to its left, all between."""
     family = TruncatedNormals(LOW, HIGH)
