@@ -1,10 +1,13 @@
 (* Tactics of generated proofs about models: side conditions, sizes as letters, and the algebra that is left. *)
 Require Export Borrow.Levels.
 
-(* What a condition makes equal to something is that; a whole number of clients becomes a real letter at least as large as its low end. *)
+(* What a condition makes equal to something is that. *)
+Ltac values := repeat match goal with H : @eq R ?x _ |- _ => is_var x; subst x end.
+
+(* A whole number of clients becomes a real letter at least as large as its low end. *)
 Ltac letters :=
+  values;
   repeat match goal with
-  | H : @eq R ?x _ |- _ => is_var x; subst x
   | H : ?low <= INR ?n |- _ =>
       is_var n;
       let x := fresh "k" in let P := fresh "P" in let E := fresh "E" in
@@ -59,18 +62,22 @@ Ltac nonzero_model :=
     | lra
     | solve [ apply Rlt_not_eq; apply Ropp_lt_cancel; rewrite Ropp_0; ring_simplify; positive ] ].
 
-Ltac algebra := unfold_levels; letters; first [ solve [ rational; nonzero_model ] | ring | solve [ field; nonzero_model ] | lra ].
+(* Sizes become letters only where a sign does not show without: that rewrites all that is known. *)
+Ltac nonzero_sizes := first [ solve [ repeat split; first [ assumption | by_sign ] ] | letters; nonzero_model ].
+
+Ltac algebra :=
+  unfold_levels; values;
+  first [ solve [ rational; nonzero_sizes ] | letters; first [ ring | solve [ field; nonzero_model ] | lra ] ].
 
 Ltac side :=
   unfold_levels;
   match goal with
   | |- (_ < _)%nat => first [ assumption | lia ]
   | |- _ = _ => algebra
-  | |- _ <> _ => letters; nonzero_model
-  | |- 0 < ?e => letters; first [ by_sign | lra | positive_model ]
-  | |- _ < _ => letters; lra
-  | |- 0 <= ?e => letters; first [ by_sign | lra | nonneg_model ]
-  | |- _ <= _ => letters; lra
+  | |- _ <> _ => first [ assumption | by_sign | letters; nonzero_model ]
+  | |- 0 < ?e => first [ by_sign | letters; first [ by_sign | lra | positive_model ] ]
+  | |- 0 <= ?e => first [ by_sign | letters; first [ by_sign | lra | nonneg_model ] ]
+  | |- _ => letters; lra
   end.
 
 (* A property of each of a few levels. *)

@@ -1,9 +1,10 @@
 (* The tactic `rational`: an equality of rational functions, as `field` proves it and by the same theorem, but read at once.
-   `field` reads a formula sign by sign in Coq's tactic language, which is most of its time; here letters and operations are
-   abstracted from the whole formula, and what is left is given the operations of formulas as data instead of those of the
-   reals. Coq's kernel compares the two. *)
+   `field` reads a formula sign by sign in Coq's tactic language, which is most of its time; here a program reads it part by
+   part and asks Coq for no types on the way. Nothing rests on that program: Coq's kernel compares what was read with the
+   formula. *)
 Require Export Reals Lra Psatz.
 Require Import Field_theory Ring_polynom RealField BinList.
+From Ltac2 Require Ltac2.
 Open Scope R_scope.
 
 Module Reading.
@@ -51,44 +52,138 @@ Proof.
   exact (Peq_ok Rset Rext whole_numbers _ _ S l).
 Qed.
 
-(* The letters of a formula: variables, and sizes. *)
-Ltac letters_of t known :=
-  match t with
-  | context [INR ?n] =>
-      lazymatch known with context [INR n] => fail | _ => letters_of t (cons (INR n) known) end
-  | _ =>
-      match goal with
-      | x : R |- _ =>
-          lazymatch known with
-          | context [x] => fail
-          | _ => lazymatch t with context [x] => letters_of t (cons x known) end
-          end
+Module Reader.
+Import Ltac2.Ltac2.
+Import Ltac2.Constr.Unsafe.
+
+Ltac2 Type exn ::= [ Unread ].
+
+Ltac2 applied (f : constr) (x : constr) : constr := make (App f (Array.make 1 x)).
+
+Ltac2 rec positive_number (k : int) : constr :=
+  match Int.equal k 1 with
+  | true => 'xH
+  | false => applied (match Int.equal (Int.mod k 2) 0 with true => 'xO | false => 'xI end) (positive_number (Int.div k 2))
+  end.
+
+Ltac2 rec whole_number (t : constr) : int :=
+  match kind t with
+  | App _ arguments => Int.add 1 (whole_number (Array.get arguments 0))
+  | Constructor _ _ => 0
+  | _ => Control.zero Unread
+  end.
+
+(* In a table of terms and what they are read as. *)
+Ltac2 rec find (t : constr) (table : (constr * constr) list) : constr option :=
+  match table with
+  | [] => None
+  | entry :: rest => let (x, y) := entry in match Constr.equal t x with true => Some y | false => find t rest end
+  end.
+
+(* The letters of a formula: variables, and sizes. Each gets its number where it is first met. *)
+Ltac2 is_letter (t : constr) : bool :=
+  match kind t with
+  | Var _ => true
+  | App f _ => Constr.equal f 'INR
+  | _ => false
+  end.
+
+Ltac2 letter (t : constr) (known : (constr * constr) list ref) : constr :=
+  match find t (known.(contents)) with
+  | Some x => x
+  | None =>
+      match is_letter t with
+      | true =>
+          let x := applied '(@FEX Z) (positive_number (Int.add 1 (List.length (known.(contents))))) in
+          known.(contents) := List.append (known.(contents)) [(t, x)];
+          x
+      | false => Control.zero Unread
       end
-  | _ => known
   end.
 
-Ltac without t letters :=
-  lazymatch letters with
-  | nil => t
-  | cons ?x ?rest => lazymatch (eval pattern x in t) with ?f _ => without f rest end
+Ltac2 exponent (t : constr) (known : (constr * constr) list ref) : constr :=
+  match find t (known.(contents)) with
+  | Some n => n
+  | None =>
+      let k := whole_number t in
+      let n := match Int.equal k 0 with true => 'N0 | false => applied 'Npos (positive_number k) end in
+      known.(contents) := (t, n) :: known.(contents);
+      n
   end.
 
-Ltac numbered f letters k :=
-  lazymatch letters with
-  | nil => f
-  | cons _ ?rest => let f := numbered f rest (Pos.succ k) in constr:(f (@FEX Z k))
+Ltac2 reader (letters : (constr * constr) list ref) : constr -> constr :=
+  let operations :=
+    [('Rmult, '(@FEmul Z)); ('Rplus, '(@FEadd Z)); ('Rminus, '(@FEsub Z)); ('Rdiv, '(@FEdiv Z)); ('Ropp, '(@FEopp Z));
+     ('Rinv, '(@FEinv Z))] in
+  let number := 'IZR in
+  let power := 'pow in
+  let some_number := '(@FEc Z) in
+  let some_power := '(@FEpow Z) in
+  let exponents := { contents := [] } in
+  let rec read t :=
+    match kind t with
+    | App f arguments =>
+        match Constr.equal f number with
+        | true => make (App some_number arguments)
+        | false =>
+            match find f operations with
+            | Some g =>
+                let parts := Array.make (Array.length arguments) (read (Array.get arguments 0)) in
+                match Int.equal (Array.length arguments) 2 with
+                | true => Array.set parts 1 (read (Array.get arguments 1))
+                | false => ()
+                end;
+                make (App g parts)
+            | None =>
+                match Constr.equal f power with
+                | true =>
+                    let parts := Array.make 2 (exponent (Array.get arguments 1) exponents) in
+                    Array.set parts 0 (read (Array.get arguments 0));
+                    make (App some_power parts)
+                | false => letter t letters
+                end
+            end
+        end
+    | _ => letter t letters
+    end in
+  read.
+
+Ltac2 rec list_of (letters : (constr * constr) list) : constr :=
+  match letters with
+  | [] => '(@nil R)
+  | entry :: rest =>
+      let (x, _) := entry in
+      let both := Array.make 2 (list_of rest) in
+      Array.set both 0 x;
+      make (App '(@cons R) both)
   end.
 
-Ltac read t letters :=
-  let t := without t letters in
-  lazymatch (eval pattern R, Rplus, Rmult, Rminus, Ropp, Rdiv, Rinv, pow, IZR in t) with
-  | ?f _ _ _ _ _ _ _ _ _ =>
-      let f := lazymatch f with fun real : Set => ?g => constr:(fun real : Type => g) end in
-      let f := constr:(f (FExpr Z) (@FEadd Z) (@FEmul Z) (@FEsub Z) (@FEopp Z) (@FEdiv Z) (@FEinv Z)
-                (fun e n => FEpow e (N.of_nat n)) (@FEc Z)) in
-      let e := numbered f letters 1%positive in
-      eval cbv beta iota delta [N.of_nat Pos.of_succ_nat Pos.succ] in e
+(* Two formulas as data, and the list of their letters, for what goes on with them; `unread` where there are other functions
+   than those of a field. *)
+Ltac2 read_both (a : constr) (b : constr) (go_on : Ltac1.t) (unread : Ltac1.t) : unit :=
+  let found :=
+    Control.once (fun () => Control.plus
+      (fun () =>
+         let known := { contents := [] } in
+         let read := reader known in
+         let p := read a in
+         let q := read b in
+         Some (p, q, list_of (known.(contents))))
+      (fun _ => None)) in
+  match found with
+  | Some all =>
+      let (p, q, letters) := all in
+      Ltac1.apply go_on [Ltac1.of_constr p; Ltac1.of_constr q; Ltac1.of_constr letters] Ltac1.run
+  | None => Ltac1.apply unread [Ltac1.of_constr 'I] Ltac1.run
   end.
+
+Ltac2 of_ltac1 (t : Ltac1.t) : constr := Option.get (Ltac1.to_constr t).
+
+End Reader.
+
+Ltac read_two a b go_on unread :=
+  let run := ltac2:(a b go_on unread |- Reader.read_both (Reader.of_ltac1 a) (Reader.of_ltac1 b) go_on unread) in
+  run a b go_on unread.
 
 (* In two steps, the letters last, so that nothing inside a letter is computed. *)
 Ltac differ_from_0 d letters :=
@@ -101,14 +196,8 @@ End Reading.
 Ltac rational_or unread :=
   lazymatch goal with
   | |- ?a = ?b =>
-      let letters := Reading.letters_of (a + b) (@nil R) in
-      let pair :=
-        match goal with
-        | _ => let p := Reading.read a letters in let q := Reading.read b letters in constr:((p, q))
-        | _ => constr:(I)
-        end in
-      lazymatch pair with
-      | (?p, ?q) =>
+      Reading.read_two a b
+        ltac:(fun p q letters =>
           (* As a lemma of its own, so that Coq's kernel computes it once, here, and not again at the theorem's end. *)
           let S := fresh in
           assert (S : Reading.equal p q = true) by (clear; abstract (vm_cast_no_check (eq_refl true)));
@@ -117,9 +206,8 @@ Ltac rational_or unread :=
           let H := fresh in
           cut all;
           [ intro H; exact_no_check (Reading.equal_values letters p q d S (eq_refl d <: Reading.divisors p q = d) H)
-          | clear S; try exact I ]
-      | _ => unread ()
-      end
+          | clear S; try exact I ])
+        unread
   end.
 
 (* What is left to prove is that the denominators are not 0. *)

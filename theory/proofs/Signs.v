@@ -210,6 +210,10 @@ Proof.
   intros e l f A E. assert (X := sign_of_is e l f A). destruct (sign_of e f); try discriminate E; simpl in X; lra.
 Qed.
 
+(* `lra` would look through all that is known. *)
+Lemma from_number : forall p x, IZR (Zpos p) <= x -> 0 < x.
+Proof. intros p x H. apply Rlt_le_trans with (2 := H). now apply IZR_lt. Qed.
+
 (* What is known of each letter, with its proof. *)
 Ltac signs_of letters :=
   lazymatch letters with
@@ -218,6 +222,7 @@ Ltac signs_of letters :=
       let known :=
         match goal with
         | H : 0 < x |- _ => constr:((Plus, H))
+        | H : IZR (Zpos ?p) <= x |- _ => constr:((Plus, from_number p x H))
         | H : ?low <= x |- _ =>
             lazymatch low with 0 => fail | _ => let P := constr:(ltac:(lra) : 0 < x) in constr:((Plus, P)) end
         | H : 0 <= x |- _ => constr:((NotMinus, H))
@@ -232,9 +237,9 @@ Ltac signs_of letters :=
   end.
 
 Ltac with_signs x run :=
-  let letters := Reading.letters_of x (@nil R) in
-  let f := Reading.read x letters in
-  lazymatch signs_of letters with (?e, ?a) => run e letters f a end.
+  Reading.read_two x x
+    ltac:(fun f _ letters => lazymatch signs_of letters with (?e, ?a) => run e letters f a end)
+    ltac:(fun _ => fail).
 
 End Signs.
 
