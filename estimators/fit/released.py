@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.accounting.budget import Guarantee, budget_numbers, in_parallel
-from estimators.fit.private import VARIANCE_SHARE, groups_of, least_noise_for
+from estimators.fit.private import VARIANCE_SHARE, groups_of
 from estimators.tables.client_table import AnyTable, BinomialTable, ClientTable, RegressionTable
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def central(
         m, h = len(table.clients), float(np.mean(1 / table.trials))
         found = release_prior(
             table.successes / table.trials, 0.0, bounds=(0.0, 1.0), eps=eps, delta=delta, generator=generator,
-            mechanism=least_noise_for(eps, 0.5, m),
+            mechanism="best",
         )  # fmt: skip
         # The shares scatter by sigma2 (1 - h) + mu (1 - mu) h, h the mean of 1 / trials: all of it follows from two numbers.
         scatter = found.total_variance**2 * 2 / (m - 1) + found.variance_noise
@@ -163,7 +163,7 @@ def central(
     means = np.array([np.mean(np.clip(rows, *bounds)) for rows in samples])
     found = release_prior(
         means, sigma2 / sizes, bounds=bounds, eps=(1 - share) * eps, delta=(1 - share) * delta, sigma2=sigma2,
-        mechanism=least_noise_for((1 - share) * eps, 0.5, m), generator=generator,
+        mechanism="best", generator=generator,
     )  # fmt: skip
     guarantee = found.guarantee if within is None else together(found.guarantee, within)
     prior = replace(found.prior, sigma2_sd=error)

@@ -17,7 +17,7 @@ import numpy as np
 from estimators.accounting.budget import Budget, Guarantee
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import fraction, nonnegative, paired, single
-from estimators.private.client import MeanClient
+from estimators.private.client import DEFAULT_BITS, MeanClient
 from estimators.private.prior import Prior, grid_posterior, log_normal
 from estimators.private.raw_rows import read_rows
 from estimators.private.reports import MeanReport
@@ -49,7 +49,7 @@ def release_prior(
     delta: float,
     variance_share: float = 0.5,
     mechanism: str | None = None,
-    bits: int = 12,
+    bits: int = DEFAULT_BITS,
     sigma2: float | None = None,
     generator: np.random.Generator | None = None,
     budget: Budget | None = None,
