@@ -121,7 +121,7 @@ def central(
     """
     from estimators.private.central import release_prior
     from estimators.private.noise import choose_mechanism
-    from estimators.private.prior import BetaPrior, cut_mean
+    from estimators.private.prior import BetaPrior, cut_normal
 
     eps, delta = budget_numbers(eps, delta)
     choose_mechanism(None, eps, delta)  # of the whole, before a share of it is refused in its place
@@ -138,13 +138,12 @@ def central(
         )  # fmt: skip
         # The shares scatter by sigma2 (1 - h) + mu (1 - mu) h, h the mean of 1 / trials: all of it follows from two numbers.
         scatter = found.total_variance**2 * 2 / (m - 1) + found.variance_noise
-        mu_error = float(np.sqrt(max(found.total_variance, 0.0) / m + found.mean_noise))
-        mu = cut_mean(found.prior.mean, mu_error, 1.0)
+        mu, mu_error = found.prior.mean, found.prior.mean_sd  # within (0, 1), as all that the prior holds for possible
         largest = mu * (1 - mu)
         if h == 1:
             raise ValueError("trials must be >= 2 for some client: one answer per client shows the prior's mean only")
-        error = float(np.sqrt(scatter)) / (1 - h)
-        spread = cut_mean((found.total_variance - largest * h) / (1 - h), error, largest)
+        estimate = (found.total_variance - largest * h) / (1 - h)
+        _, spread, error = cut_normal(estimate, float(np.sqrt(scatter)) / (1 - h), high=largest)
         prior = BetaPrior(mu, spread)
         numbers = {"centre": (mu, mu_error), "variance between clients": (spread, error)}
         what = "the mean and the variance of the clients' shares of ones; one client moves the mean by at most 1 / clients"
@@ -185,16 +184,17 @@ def row_variance(
 ) -> tuple[float, float, Guarantee]:
     """Return the noisy mean of the variances of clients with two rows or more, its error, and the guarantee."""
     from estimators.private.client import MeanClient
-    from estimators.private.prior import cut_mean
+    from estimators.private.prior import cut_normal
 
     spreads = [float(np.var(np.clip(rows, *bounds), ddof=1)) for rows in samples if len(rows) >= 2]
     if not spreads:
         raise ValueError("sigma2 must be given where no client has two rows")
     # No variance of numbers between the bounds exceeds this (Popoviciu), but for the divisor n - 1.
-    curator = MeanClient(bounds=(0.0, (bounds[1] - bounds[0]) ** 2 / 2), eps=eps, delta=delta, mechanism="best")
+    largest = (bounds[1] - bounds[0]) ** 2 / 2
+    curator = MeanClient(bounds=(0.0, largest), eps=eps, delta=delta, mechanism="best")
     report = curator.report(spreads, generator)
     error = float(np.sqrt(report.noise_variance + report.rounding_variance))
-    return cut_mean(report.estimate, error), error, report.guarantee
+    return *cut_normal(report.estimate, error, high=largest)[1:], report.guarantee
 
 
 def together(one: Guarantee, other: Guarantee) -> Guarantee:

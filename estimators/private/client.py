@@ -173,12 +173,12 @@ class MeanClient(OwnNoise):
         self.variance_share = single(probability, "variance_share", variance_share)
         if self.variance_share == 1 or (self.variance_share > 0 and mechanism in BOUNDED):
             raise ValueError("variance_share must be below 1, and 0 for mechanism='two-point' or 'finite-output'")
+        bounded = BOUNDED if adjacency == "client" and self.variance_share == 0 else ()
+        self.mechanism = choose_mechanism(mechanism, self.eps, self.delta, (*MECHANISMS, *bounded))
         if 0 < self.variance_share * self.eps < SMALLEST_EPS:
             raise ValueError(
                 f"variance_share must be 0, or leave an eps of {SMALLEST_EPS:g} for the variance; raise it or eps"
             )
-        bounded = BOUNDED if adjacency == "client" and self.variance_share == 0 else ()
-        self.mechanism = choose_mechanism(mechanism, self.eps, self.delta, (*MECHANISMS, *bounded))
         self.law = finite_law(self.mechanism, self.bounds, self.eps)
         if mechanism == "two-point":
             flip_probability(self.eps)
