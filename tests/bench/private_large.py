@@ -8,8 +8,8 @@ little open.  This one looks for where the posterior of the two is, in four pass
 with a margin, and sums there.  Of rates, equal reports are computed once, and the law of noisy counts is a sum over counts
 by recursion.  Of 100,000 means all is computed at values on an even grid, between which cubics say what holds for a report.
 
-With the word "times", and numbers of clients and federations if not 10,000 and five, it prints what fits and intervals of means take, in processor
-seconds, and nothing else.
+With the word "times", and numbers of clients and federations if not 10,000 and five, it prints what fits and intervals of
+means take, in processor seconds, and nothing else.
 
 Belongs here: that quadrature, and its table.  Does not belong here: coverage over the whole grid (``private_posteriors``).
 """
