@@ -130,11 +130,14 @@ def copied():
     return copy_of
 
 
+PACKAGES = ("estimators", "theory", "figures")
+
+
 class Recorder:
-    """Keeps the arguments of the outermost calls of what it wraps."""
+    """Keeps the arguments of the outermost calls of what it wraps, and the last object of each class that had one."""
 
     def __init__(self):
-        self.calls, self.inside = {}, False
+        self.calls, self.inside, self.objects = {}, False, {}
 
     def wrap(self, label, function, kind=None):
         @functools.wraps(function)
@@ -142,6 +145,8 @@ class Recorder:
             if self.inside:
                 return function(*args, **kwargs)
             kept = copy_of((args[1:] if kind else args, kwargs))
+            if args:
+                self.objects[type(args[0])] = args[0]
             self.inside = True
             try:
                 result = function(*args, **kwargs)
@@ -196,4 +201,37 @@ def recorded(modules, made):
     finally:
         for owner, key, method, _ in patched:
             setattr(owner, key, method)
-    return recorder.calls
+    return recorder.calls | of_heirs(recorder)
+
+
+def of_heirs(recorder):
+    """Return calls of methods that classes inherit, with the arguments that a doctest gave the method elsewhere.
+
+    Each is of the last object that the doctests made of the class, as they left it; what is no call of it is left out.
+    """
+    given, found = {call[0]: call[1:] for call in recorder.calls.values()}, {}
+    for cls, thing in recorder.objects.items():
+        for key, method in own_and_inherited(cls):
+            label = f"{cls.__name__}.{key}"
+            if key.startswith("_") or not inspect.isfunction(method) or method not in given or label in recorder.calls:
+                continue
+            (_, *rest), kwargs = given[method]
+            call = copy_of((thing, *rest)), copy_of(kwargs)
+            try:
+                with redirect_stdout(io.StringIO()), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    method(*copy_of(call[0]), **copy_of(kwargs))
+            except Exception:  # nothing that the class can be asked
+                continue
+            found[label] = (method, *call)
+    return found
+
+
+def own_and_inherited(cls):
+    """Return (name, attribute) of what a class defines or inherits from classes of our packages, as the class has it."""
+    found = {}
+    for base in cls.__mro__:
+        if base.__module__.partition(".")[0] in PACKAGES:
+            for key, attribute in vars(base).items():
+                found.setdefault(key, attribute)
+    return list(found.items())

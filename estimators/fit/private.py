@@ -218,27 +218,13 @@ def mean_reports(
     assert samples is not None  # see model_for
     found: dict[int, MeanReport] = {}
     for one, places in groups_of(eps, table.clients):
-        mechanism = least_noise_for(one, share if adjacency == "row" else 0.0, max(len(samples[i]) for i in places))
         client = MeanClient(
-            bounds=bounds, eps=one, delta=delta, adjacency=adjacency, mechanism=mechanism, variance_share=share,
+            bounds=bounds, eps=one, delta=delta, adjacency=adjacency, mechanism="best", variance_share=share,
             variance_bound=bound,
         )  # fmt: skip
         mine = client.reports([samples[i] for i in places], [table.clients[i] for i in places], generator)
         found |= zip(places, mine, strict=True)
     return [found[i] for i in range(len(samples))]
-
-
-def least_noise_for(eps: float, share: float, most: int) -> str | None:
-    """Return "best", or None, Laplace or Gaussian noise, where the sum of squares of a client has no room for a staircase.
-
-    Parameters
-    ----------
-    eps : number > 0; share : of it, for the variance of each client's rows, 0 for none; most : rows of the largest client.
-    """
-    from estimators.private.exact_batches import MOST_SCALE
-
-    levels = 2.0**12  # of a client's numbers
-    return "best" if share == 0 or (most - 1) * levels**2 <= share * eps * MOST_SCALE else None
 
 
 def groups_of(eps: float | Mapping[str, float], clients: Sequence[str]) -> list[tuple[float, list[int]]]:

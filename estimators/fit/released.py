@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.accounting.budget import Guarantee, budget_numbers, in_parallel
-from estimators.fit.private import VARIANCE_SHARE, groups_of, least_noise_for
+from estimators.fit.private import VARIANCE_SHARE, groups_of
 from estimators.tables.client_table import AnyTable, BinomialTable, ClientTable, RegressionTable
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def central(
     """
     from estimators.private.central import release_prior
     from estimators.private.noise import choose_mechanism
-    from estimators.private.prior import BetaPrior, cut_mean
+    from estimators.private.prior import BetaPrior, cut_normal
 
     eps, delta = budget_numbers(eps, delta)
     choose_mechanism(None, eps, delta)  # of the whole, before a share of it is refused in its place
@@ -134,17 +134,16 @@ def central(
         m, h = len(table.clients), float(np.mean(1 / table.trials))
         found = release_prior(
             table.successes / table.trials, 0.0, bounds=(0.0, 1.0), eps=eps, delta=delta, generator=generator,
-            mechanism=least_noise_for(eps, 0.5, m),
+            mechanism="best",
         )  # fmt: skip
         # The shares scatter by sigma2 (1 - h) + mu (1 - mu) h, h the mean of 1 / trials: all of it follows from two numbers.
         scatter = found.total_variance**2 * 2 / (m - 1) + found.variance_noise
-        mu_error = float(np.sqrt(max(found.total_variance, 0.0) / m + found.mean_noise))
-        mu = cut_mean(found.prior.mean, mu_error, 1.0)
+        mu, mu_error = found.prior.mean, found.prior.mean_sd  # within (0, 1), as all that the prior holds for possible
         largest = mu * (1 - mu)
         if h == 1:
             raise ValueError("trials must be >= 2 for some client: one answer per client shows the prior's mean only")
-        error = float(np.sqrt(scatter)) / (1 - h)
-        spread = cut_mean((found.total_variance - largest * h) / (1 - h), error, largest)
+        estimate = (found.total_variance - largest * h) / (1 - h)
+        _, spread, error = cut_normal(estimate, float(np.sqrt(scatter)) / (1 - h), high=largest)
         prior = BetaPrior(mu, spread)
         numbers = {"centre": (mu, mu_error), "variance between clients": (spread, error)}
         what = "the mean and the variance of the clients' shares of ones; one client moves the mean by at most 1 / clients"
@@ -163,7 +162,7 @@ def central(
     means = np.array([np.mean(np.clip(rows, *bounds)) for rows in samples])
     found = release_prior(
         means, sigma2 / sizes, bounds=bounds, eps=(1 - share) * eps, delta=(1 - share) * delta, sigma2=sigma2,
-        mechanism=least_noise_for((1 - share) * eps, 0.5, m), generator=generator,
+        mechanism="best", generator=generator,
     )  # fmt: skip
     guarantee = found.guarantee if within is None else together(found.guarantee, within)
     prior = replace(found.prior, sigma2_sd=error)
@@ -185,16 +184,17 @@ def row_variance(
 ) -> tuple[float, float, Guarantee]:
     """Return the noisy mean of the variances of clients with two rows or more, its error, and the guarantee."""
     from estimators.private.client import MeanClient
-    from estimators.private.prior import cut_mean
+    from estimators.private.prior import cut_normal
 
     spreads = [float(np.var(np.clip(rows, *bounds), ddof=1)) for rows in samples if len(rows) >= 2]
     if not spreads:
         raise ValueError("sigma2 must be given where no client has two rows")
     # No variance of numbers between the bounds exceeds this (Popoviciu), but for the divisor n - 1.
-    curator = MeanClient(bounds=(0.0, (bounds[1] - bounds[0]) ** 2 / 2), eps=eps, delta=delta, mechanism="best")
+    largest = (bounds[1] - bounds[0]) ** 2 / 2
+    curator = MeanClient(bounds=(0.0, largest), eps=eps, delta=delta, mechanism="best")
     report = curator.report(spreads, generator)
     error = float(np.sqrt(report.noise_variance + report.rounding_variance))
-    return cut_mean(report.estimate, error), error, report.guarantee
+    return *cut_normal(report.estimate, error, high=largest)[1:], report.guarantee
 
 
 def together(one: Guarantee, other: Guarantee) -> Guarantee:

@@ -17,8 +17,8 @@ import numpy as np
 from estimators.accounting.budget import Budget, Guarantee
 from estimators.numerics.arrays import ArrayLike, Floats
 from estimators.numerics.validation import fraction, nonnegative, paired, single
-from estimators.private.client import MeanClient
-from estimators.private.prior import Prior, grid_posterior, log_normal
+from estimators.private.client import DEFAULT_BITS, MeanClient
+from estimators.private.prior import Prior, cut_normal, grid_posterior, log_normal
 from estimators.private.raw_rows import read_rows
 from estimators.private.reports import MeanReport
 
@@ -49,7 +49,7 @@ def release_prior(
     delta: float,
     variance_share: float = 0.5,
     mechanism: str | None = None,
-    bits: int = 12,
+    bits: int = DEFAULT_BITS,
     sigma2: float | None = None,
     generator: np.random.Generator | None = None,
     budget: Budget | None = None,
@@ -59,7 +59,8 @@ def release_prior(
     Means are clipped to `bounds`, rounded at random to 2^bits levels and summed as integers; noise is added to their sum
     (which moves by at most high - low if a client is replaced) and to the sum of squared differences of all pairs (by at
     most (m - 1) (high - low)^2).  The noisy variance among the means estimates tau^2 plus the mean of `variances`; what it
-    and its known error leave open about tau goes into the prior's grid.  A "row" of the trusted server is a client's mean
+    and its known error leave open about tau goes into the prior's grid; the centre lies between the bounds, alike likely
+    anywhere.  A "row" of the trusted server is a client's mean
     (see ``MeanClient``).
 
     Parameters
@@ -106,8 +107,8 @@ def release_prior(
     def given_tau(tau):
         spread = tau**2 + within
         error = 2 * spread**2 / (m - 1) + told
-        mu_sd = np.sqrt(spread / m + report.noise_variance)
-        return log_normal(total - spread, max(error, np.finfo(float).tiny)), report.estimate, mu_sd
+        mass, mu, mu_sd = cut_normal(report.estimate, np.sqrt(spread / m + report.noise_variance), low, high)
+        return log_normal(total - spread, max(error, np.finfo(float).tiny)) + mass, mu, mu_sd
 
     low, high = report.bounds
     prior = grid_posterior(given_tau, (high - low) / 2, None if sigma2 is None else float(sigma2))

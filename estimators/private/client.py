@@ -39,6 +39,7 @@ from estimators.private.exact_noise import check_generator
 from estimators.private.finite_output import FiniteOutput
 from estimators.private.noise import (
     MECHANISMS,
+    SMALLEST_EPS,
     Noisy,
     add_noise,
     choose_mechanism,
@@ -54,6 +55,7 @@ from estimators.private.server import report_variance
 __all__ = ["MeanClient", "RateClient", "a_priori_bounds"]
 
 MAX_BITS = 20
+DEFAULT_BITS = 12  # of the levels to which values are rounded: what that adds is far below any noise
 MOST_TRIALS = 2.0**50
 BOUNDED = ("two-point", "finite-output")  # mechanisms for one number between bounds
 
@@ -159,7 +161,7 @@ class MeanClient(OwnNoise):
         delta: float = 0.0,
         adjacency: Literal["row", "client"] = "row",
         mechanism: str | None = None,
-        bits: int = 12,
+        bits: int = DEFAULT_BITS,
         variance_share: float = 0.0,
         variance_bound: float | None = None,
         name: str = "",
@@ -173,6 +175,10 @@ class MeanClient(OwnNoise):
             raise ValueError("variance_share must be below 1, and 0 for mechanism='two-point' or 'finite-output'")
         bounded = BOUNDED if adjacency == "client" and self.variance_share == 0 else ()
         self.mechanism = choose_mechanism(mechanism, self.eps, self.delta, (*MECHANISMS, *bounded))
+        if 0 < self.variance_share * self.eps < SMALLEST_EPS:
+            raise ValueError(
+                f"variance_share must be 0, or leave an eps of {SMALLEST_EPS:g} for the variance; raise it or eps"
+            )
         self.law = finite_law(self.mechanism, self.bounds, self.eps)
         if mechanism == "two-point":
             flip_probability(self.eps)

@@ -35,7 +35,7 @@ from estimators.accounting.budget import Budget, Guarantee, budget_numbers
 from estimators.accounting.privacy import ORDERS, epsilon_from_rdp, zcdp_from_epsilon
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.validation import count, fraction, instance, nonnegative, paired, positive, single
-from estimators.private.client import MAX_BITS
+from estimators.private.client import DEFAULT_BITS, MAX_BITS
 from estimators.private.exact_noise import check_generator, discrete_gaussian_delta, discrete_gaussian_variance
 from estimators.private.noise import SMALLEST_EPS, SUMMABLE, gaussians, quantised_integers
 from estimators.private.raw_rows import raw
@@ -188,7 +188,7 @@ def distributed_mean(
     delta: float,
     threshold: int,
     colluding: int = 0,
-    bits: int = 12,
+    bits: int = DEFAULT_BITS,
     silent: Collection[int] = (),
     late: Collection[int] = (),
     generator: np.random.Generator | None = None,
@@ -218,7 +218,7 @@ def distributed_mean(
     >>> found = distributed_mean(rng.normal(3.0, 1.0, 9), bounds=(0.0, 6.0), eps=4.0, delta=1e-6, threshold=6, silent=[2],
     ...     generator=rng)
     >>> round(float(found.mean[0]), 1), len(found.heard), found.bits, found.guarantee.adjacency
-    (3.8, 8, 18, 'client')
+    (4.2, 8, 18, 'client')
     """
     check_generator(generator)
     known = raw("values", values)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from fractions import Fraction
-from math import isqrt
+from math import ceil, isqrt
 
 import numpy as np
 
@@ -24,12 +24,14 @@ __all__ = [
     "BITS",
     "FEW",
     "below",
+    "below_exponential",
     "check_generator",
     "discrete_gaussian",
     "discrete_gaussian_delta",
     "discrete_gaussian_variance",
     "discrete_laplace",
     "discrete_laplace_variance",
+    "exponential_bounds",
     "exponential_floor",
     "geometric",
     "randomised_response",
@@ -62,6 +64,43 @@ def exponential_floor(x: Fraction | float) -> int:
         total, k = total + term, k + 1
         term = term * x.numerator // (x.denominator * k)
     return total >> BITS
+
+
+def exponential_bounds(x: Fraction, bits: int) -> tuple[int, int]:
+    """Return whole numbers with low <= exp(-x) 2^bits <= high, at most some 2 apart, for x >= 0; certain.
+
+    Series of e^r of positive terms, once rounded down and once up, with x halved to r < 1 before and squared after.
+
+    >>> low, high = exponential_bounds(Fraction(1), 64)
+    >>> low / 2**64, high - low
+    (0.36787944117144233, 1)
+    """
+    if x >= bits:
+        return 0, 1
+    halvings = ceil(x).bit_length()
+    work = bits + halvings + BITS
+    one, part = 1 << work, x / (1 << halvings)
+    below_it, above, least, most, k = one, one, 0, 0, 0
+    while above > 1:
+        least, most, k = least + below_it, most + above, k + 1
+        below_it = below_it * part.numerator // (part.denominator * k)
+        above = -(-above * part.numerator // (part.denominator * k))
+    low, high = one * one // (most + 2), one * one // least + 1  # terms that follow are together at most 2
+    for _ in range(halvings):
+        low, high = low * low >> work, (high * high >> work) + 1
+    return low >> (work - bits), (high >> (work - bits)) + 1
+
+
+def below_exponential(draw: int, bits: int, x: Fraction, generator: np.random.Generator | None) -> bool:
+    """Return whether a uniform number that begins with these bits is below exp(-x); certain, with more bits where needed."""
+    while x:
+        low, high = exponential_bounds(x, bits)
+        if draw < low:
+            return True
+        if draw >= high:
+            return False
+        draw, bits = draw << BITS | below(1 << BITS, generator), bits + BITS
+    return True
 
 
 def below(limit: int, generator: np.random.Generator | None) -> int:

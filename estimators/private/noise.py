@@ -7,11 +7,11 @@ the noise and a `Guarantee`.  The samplers are in ``exact_noise`` and ``exact_ba
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from estimators.numerics.validation import choice
 from estimators.private.exact_batches import (
     MOST_SCALE,
     MOST_SIGMA2,
-    SMALL_SIGMA2,
     discrete_gaussians,
     discrete_laplaces,
     uniforms,
@@ -49,6 +48,8 @@ __all__ = [
     "quantised_integers",
     "wrong_answers",
 ]
+
+T = TypeVar("T", bound=Hashable)
 
 MECHANISMS = ("discrete-gaussian", "discrete-laplace", "staircase", "gaussian")
 CLAIMS = {
@@ -134,14 +135,14 @@ def add_noise(
     assert mechanism is not None
     if mechanism in ("discrete-laplace", "staircase"):
         assert sensitivities is not None and shares is not None  # noqa: PT018
-        one = laplaces if mechanism == "discrete-laplace" else staircases
-        drawn = [
-            one(column, Fraction(eps) * Fraction(share), generator)
-            for column, share in zip(sensitivities, shares, strict=True)
-        ]
+        parts = [Fraction(eps) * Fraction(share) for share in shares]
+        laws = [laws_of(mechanism, column, part) for column, part in zip(sensitivities, parts, strict=True)]
+        known = {law: laplace_variance(law) if isinstance(law, tuple) else law.variance for law in set().union(*laws) if law}
         guarantee = Guarantee(eps, 0.0, adjacency, trusted, mechanism, simulated=simulated)
         return Noisy(
-            added(totals, [noise for noise, _ in drawn]), [variances for _, variances in drawn], [guarantee] * clients
+            added(totals, drawn(laws, laplaces if mechanism == "discrete-laplace" else staircases, generator)),
+            [[known.get(law, 0.0) for law in column] for column in laws],
+            [guarantee] * clients,
         )
     ratio = largest_ratio(mechanism, eps, delta)
     rhos = [ratio**2 / 2] * clients
@@ -164,8 +165,9 @@ def add_noise(
             rhos = [
                 float(Fraction(change**2, 2 * v)) if v else 0.0 for (change, _), v in zip(pairs, sigma2s[0], strict=True)
             ]
-        noise = [gaussians(column, generator) for column in sigma2s]
-        variances = [[gaussian_variance(v) for v in column] for column in sigma2s]
+        noise = drawn(sigma2s, gaussians, generator)
+        known = {v: gaussian_variance(v) for v in set().union(*sigma2s)}
+        variances = [[known[v] for v in column] for column in sigma2s]
     made = {
         rho: Guarantee(eps, delta, adjacency, trusted, mechanism, rho=rho, claims=CLAIMS[mechanism], simulated=simulated)
         for rho in set(rhos)
@@ -208,20 +210,42 @@ def scalar_gaussian(sensitivity: int, eps: float, delta: float, enough: int) -> 
     return enough
 
 
-def laplaces(
-    sensitivities: Sequence[int], eps: Fraction, generator: np.random.Generator | None
-) -> tuple[list[int], list[float]]:
-    """Return discrete Laplace noise for each sensitivity, 0 for a number that does not change, and its variances."""
-    scales = [laplace_scale(int(change), eps) for change in sensitivities]
-    variances = [laplace_variance(scale) if scale else 0.0 for scale in scales]
+def drawn(
+    laws: Sequence[Sequence[T]],
+    draw: Callable[[list[T], np.random.Generator | None], list[int]],
+    generator: np.random.Generator | None,
+) -> list[list[int]]:
+    """Return noise of the shape of `laws`, all numbers of all clients drawn at once by a function of a list of laws."""
+    clients = len(laws[0])
+    noise = draw([law for column in laws for law in column], generator)
+    return [noise[start : start + clients] for start in range(0, len(noise), clients)]
+
+
+def laws_of(mechanism: str, sensitivities: Sequence[int], eps: Fraction) -> list[Any]:
+    """Return the scale of Laplace noise or the staircase for each sensitivity, None for a number that does not change."""
+    law = laplace_scale if mechanism == "discrete-laplace" else staircase_law
+    found = {change: law(int(change), eps) if change else None for change in set(sensitivities)}
+    return [found[change] for change in sensitivities]
+
+
+def by_kind(laws: Sequence[T]) -> dict[T, list[int]]:
+    """Return the places of each law, the first one first."""
+    places: dict[T, list[int]] = {}
+    for place, law in enumerate(laws):
+        places.setdefault(law, []).append(place)
+    return places
+
+
+def laplaces(scales: list[tuple[int, int] | None], generator: np.random.Generator | None) -> list[int]:
+    """Return discrete Laplace noise of each scale, 0 for None."""
     loud = [scale for scale in scales if scale]
-    if len(loud) <= FEW or any(t > MOST_SCALE * s for t, s in loud):
-        return [discrete_laplace(scale, generator) if scale else 0 for scale in scales], variances
+    if len(loud) <= FEW or any(t > MOST_SCALE * s for t, s in set(loud)):
+        return [discrete_laplace(scale, generator) if scale else 0 for scale in scales]
     if len(loud) == len(scales) and len(set(loud)) == 1:
-        return discrete_laplaces(loud[0], len(loud), generator).tolist(), variances
+        return discrete_laplaces(loud[0], len(loud), generator).tolist()
     t, s = np.array(loud, np.int64).T
-    drawn = iter(discrete_laplaces((t, s), len(loud), generator).tolist())
-    return [next(drawn) if scale else 0 for scale in scales], variances
+    each = iter(discrete_laplaces((t, s), len(loud), generator).tolist())
+    return [next(each) if scale else 0 for scale in scales]
 
 
 @lru_cache(maxsize=4096)
@@ -248,27 +272,23 @@ def gaussian_variance(sigma2: int) -> float:
 
 def gaussians(sigma2s: Sequence[int], generator: np.random.Generator | None) -> list[int]:
     """Return discrete Gaussian noise for each sigma2."""
-    if len(sigma2s) <= FEW or max(sigma2s) > MOST_SIGMA2:
+    kinds = set(sigma2s)
+    if len(sigma2s) <= FEW or max(kinds) > MOST_SIGMA2:
         return [discrete_gaussian(v, generator) for v in sigma2s]
-    same = len(set(sigma2s)) == 1
-    each = np.array(sigma2s, np.int64 if max(sigma2s) <= SMALL_SIGMA2 else object)
-    return discrete_gaussians(sigma2s[0] if same else each, len(sigma2s), generator).tolist()
+    if len(kinds) == 1:
+        return discrete_gaussians(sigma2s[0], len(sigma2s), generator).tolist()
+    each = np.array(sigma2s, np.int64 if max(kinds) < 1 << 62 else object)
+    return discrete_gaussians(each, len(sigma2s), generator).tolist()
 
 
-def staircases(
-    sensitivities: Sequence[int], eps: Fraction, generator: np.random.Generator | None
-) -> tuple[list[int], list[float]]:
-    """Return staircase noise for each sensitivity, 0 for a number that does not change, and its variances."""
-    noise, variances = [0] * len(sensitivities), [0.0] * len(sensitivities)
-    places: dict[int, list[int]] = {}
-    for place, change in enumerate(sensitivities):
-        if change:
-            places.setdefault(int(change), []).append(place)
-    for change, mine in places.items():
-        law = staircase_law(change, eps)
-        for place, drawn in zip(mine, law.noise(len(mine), generator).tolist(), strict=True):
-            noise[place], variances[place] = drawn, law.variance
-    return noise, variances
+def staircases(laws: list[Staircase | None], generator: np.random.Generator | None) -> list[int]:
+    """Return noise of each staircase, 0 for None."""
+    noise = [0] * len(laws)
+    for law, mine in by_kind(laws).items():
+        if law is not None:
+            for place, each in zip(mine, law.noise(len(mine), generator).tolist(), strict=True):
+                noise[place] = each
+    return noise
 
 
 @lru_cache(maxsize=1024)

@@ -15,6 +15,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from itertools import chain
+from math import isfinite
 from sys import float_info
 from typing import Any
 from unicodedata import category
@@ -98,7 +100,10 @@ def ordinary_matrix(values: Any) -> bool:
         return False
     if not all(type(row) is tuple and len(row) == len(values) for row in values):
         return False
-    if not all(type(value) is float and abs(value) <= LARGEST for row in values for value in row):  # NaN is none
+    entries = list(chain.from_iterable(values))
+    if set(map(type, entries)) != {float} or not isfinite(sum(entries)):  # as it is with NaN or an infinity among them
+        return False
+    if max(entries) > LARGEST or min(entries) < -LARGEST:
         return False
     return values == tuple(zip(*values, strict=True))
 

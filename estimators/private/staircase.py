@@ -26,6 +26,7 @@ __all__ = ["Staircase", "best_inner", "staircase_variance"]
 DENOMINATOR = 1 << 30
 CHANCES = 1 << 62
 LARGEST_EPS = 40.0
+LARGEST_SCALE = 1e100  # of the noise, whose cube a variance is calculated from
 
 
 def staircase_variance(sensitivity: int, inner: int, eps: float, step: float | None = None) -> float:
@@ -75,12 +76,13 @@ class Staircase:
 
     Parameters
     ----------
-    sensitivity : whole number D >= 1, the largest change of the number, at most 2^50 eps.
+    sensitivity : whole number D >= 1, the largest change of the number, at most 1e100 eps.
     eps : number > 0; above 40 the noise of eps 40 is used.
 
     Attributes
     ----------
-    inner : int, the best step; variance : float.
+    inner : int, the best step; variance : float; wide : bool, whether D is above 2^50 eps, so that draws, one by one, are
+        Python's integers.
 
     >>> noise = Staircase(sensitivity=4095, eps=4.0)
     >>> round(noise.variance / 4095**2, 4)
@@ -90,13 +92,17 @@ class Staircase:
     """
 
     def __init__(self, *, sensitivity: int, eps: float) -> None:
-        self.sensitivity = int(single(count, "sensitivity", sensitivity))
+        checked = single(count, "sensitivity", sensitivity)
+        self.sensitivity = int(
+            sensitivity if isinstance(sensitivity, int) else checked
+        )  # a float may round a large one down
         self.eps = budget_numbers(eps, 0.0)[0]
+        if checked > LARGEST_SCALE * self.eps:
+            raise ValueError(f"sensitivity must be at most 1e100 eps for a staircase, got {checked:g} with eps={eps:g}")
         # Blocks fall by e^-used, used <= eps a ratio of whole numbers.  The step inside a block may be any from that to 1:
         # a change of D goes down either one block or one step.  So it is rounded up, to a chance in 2^62.
         self.scale = ceil(DENOMINATOR / Fraction(min(self.eps, LARGEST_EPS))), DENOMINATOR
-        if self.scale[0] > MOST_SCALE // self.sensitivity * DENOMINATOR:
-            raise ValueError(f"sensitivity must be at most 2^50 eps for a staircase, got {sensitivity} with eps={eps:g}")
+        self.wide = self.scale[0] > MOST_SCALE // self.sensitivity * DENOMINATOR
         used = Fraction(self.scale[1], self.scale[0])
         self.used = float(used)
         self.inner = best_inner(self.sensitivity, self.used)
@@ -108,9 +114,9 @@ class Staircase:
         self.variance = staircase_variance(self.sensitivity, self.inner, self.used, self.step)
 
     def noise(self, size: int, generator: np.random.Generator | None = None) -> Ints:
-        """Return independent draws; exact."""
-        if size <= FEW:
-            return np.array([self.draw(generator) for _ in range(size)], np.int64)
+        """Return independent draws, an array of Python's integers if the noise is `wide`; exact."""
+        if size <= FEW or self.wide:
+            return np.array([self.draw(generator) for _ in range(size)], object if self.wide else np.int64)
         found = np.empty(size, np.int64)
         waiting = np.arange(size)
         while waiting.size:

@@ -6,9 +6,10 @@ begins with the PATTERN ("| rates | 1 | 10000")
 The quadrature of ``private_posteriors`` has one grid of centres and spreads, too coarse where a thousand clients leave
 little open.  This one looks for where the posterior of the two is, in four passes, each over the box that mattered before,
 with a margin, and sums there.  Of rates, equal reports are computed once, and the law of noisy counts is a sum over counts
-by recursion.
+by recursion.  Of 100,000 means all is computed at values on an even grid, between which cubics say what holds for a report.
 
-With the word "times" it prints what fits and intervals of means take, in processor seconds, and nothing else.
+With the word "times", and numbers of clients and federations if not 10,000 and five, it prints what fits and intervals of
+means take, in processor seconds, and nothing else.
 
 Belongs here: that quadrature, and its table.  Does not belong here: coverage over the whole grid (``private_posteriors``).
 """
@@ -25,7 +26,7 @@ import numpy as np
 from private_posteriors import HIGH, LOW, WIDTH, clipped, means_drawn, rates_drawn, truncated
 from scipy import stats
 from scipy.signal import lfilter
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_matrix, eye_array
 from scipy.special import betainc, expit, log_ndtr
 
 from estimators.private import PrivateGaussianMeans, PrivateRates
@@ -39,9 +40,11 @@ CELLS += [("row", 1000, 1000, 1.0, 3200), ("local", 1000, 1000, 1.0, 1600), ("ro
 CELLS += [(kind, 10_000, 10, eps, 1600) for kind in ("row", "local") for eps in (0.1, 1.0, 10.0)]
 CELLS += [("row", 10_000, 10_000, eps, 3200) for eps in (0.1, 1.0, 10.0)]
 CELLS += [("local", 10_000, 10_000, eps, 1600) for eps in (0.1, 1.0, 10.0)]
+CELLS += [(kind, 100_000, 10, eps, 1600) for kind in ("row", "local") for eps in (0.1, 1.0, 10.0)]
 CELLS += [("rates", m, 10_000, eps, 3000) for m in (100, 1000, 10_000) for eps in (0.1, 1.0, 10.0)]
 CELLS += [("rates", m, n, eps, 1200) for m in (10_000, 100_000) for n in (10, 1000) for eps in (0.1, 1.0, 10.0)]
 NODES, PASSES, FALL = 40, 4, 16.0
+GRIDDED, VALUES = 30_000, 4000  # clients from which means are computed at values on a grid, and how many of these there are
 FEW, LEAST = 24, 1e-13  # nodes of rates; likelihood over its largest below which a cell is left out
 
 
@@ -67,20 +70,44 @@ def likelihoods(reports, places):
         centre, variance = clipped(places, 1.0)
         found = np.array([normal_and_laplace(r.estimate, centre, np.sqrt(variance / n), scale) for r in reports])
         return found / found.max(axis=1, keepdims=True)
+    y = np.array([r.estimate for r in reports])
+    log = tabulated(y, places, n, local, scale)
+    return np.exp(log - log.max(axis=1, keepdims=True))
+
+
+def means_of_rows(places, n, local):
+    """Means of a client's rows at even quantiles of their errors, (places, 100)."""
     z = stats.norm.ppf((np.arange(100) + 0.5) / 100)
     if local:
-        mean = np.clip(places[:, None] + z / np.sqrt(n), LOW, HIGH)
-    else:
-        centre, variance = clipped(places, 1.0)
-        mean = centre[:, None] + np.sqrt(variance / n)[:, None] * z
-    y = np.array([r.estimate for r in reports])
+        return np.clip(places[:, None] + z / np.sqrt(n), LOW, HIGH)
+    centre, variance = clipped(places, 1.0)
+    return centre[:, None] + np.sqrt(variance / n)[:, None] * z
+
+
+def log_laws(grid, mean, scale):
+    """Log of the likelihood of each value of the grid at each place, up to a constant."""
+    return np.array([np.log(np.maximum(np.exp(-np.abs(g - mean) / scale).mean(axis=1), 1e-300)) for g in grid])
+
+
+def tabulated(y, places, n, local, scale):
+    """Logs of likelihoods of reports, (reports, places), linear between values on a grid."""
+    mean = means_of_rows(places, n, local)
     fine = min(scale, float(np.ptp(mean, axis=1).mean()) / 5)
     grid = np.linspace(y.min(), y.max(), int(np.clip(25 * np.ptp(y) / fine, 200, 4000)))
-    log = np.array([np.log(np.maximum(np.exp(-np.abs(g - mean) / scale).mean(axis=1), 1e-300)) for g in grid])
+    log = log_laws(grid, mean, scale)
     first = np.clip(np.searchsorted(grid, y) - 1, 0, grid.size - 2)
     part = ((y - grid[first]) / (grid[first + 1] - grid[first]))[:, None]
-    found = (1 - part) * log[first] + part * log[first + 1]
-    return np.exp(found - found.max(axis=1, keepdims=True))
+    return (1 - part) * log[first] + part * log[first + 1]
+
+
+def cubics(y, grid):
+    """Matrix (reports, values) that reads a function off its values on an even grid, by cubics through the nearest four."""
+    step = grid[1] - grid[0]
+    first = np.clip(np.floor((y - grid[0]) / step).astype(int) - 1, 0, grid.size - 4)
+    at = (y - grid[first]) / step
+    weights = [np.prod([(at - k) / (j - k) for k in range(4) if k != j], axis=0) for j in range(4)]
+    rows = np.tile(np.arange(y.size), 4)
+    return csr_matrix((np.concatenate(weights), (rows, np.concatenate([first + j for j in range(4)]))), (y.size, grid.size))
 
 
 def box(ends, size, kept):
@@ -152,7 +179,15 @@ def rate_means(reports, cells):
 def posterior_means(reports, cells):
     """Means of the truths by midpoints over truths, centres and spreads."""
     places = LOW + (np.arange(cells) + 0.5) / cells * WIDTH
-    likelihood = likelihoods(reports, places)
+    if len(reports) >= GRIDDED:
+        local, n = reports[0].guarantee.adjacency == "client", reports[0].n
+        y, scale = np.array([r.estimate for r in reports]), np.sqrt(reports[0].noise_variance / 2)
+        values = np.linspace(y.min(), y.max(), VALUES)
+        log = log_laws(values, means_of_rows(places, n, local), scale)
+        likelihood, reader = np.exp(log - log.max(axis=1, keepdims=True)), cubics(y, values)
+    else:
+        likelihood, reader = likelihoods(reports, places), eye_array(len(reports), format="csr")
+    count = np.asarray(reader.sum(axis=0)).ravel()
     centres, spreads = (LOW, HIGH), (0.0, WIDTH / 2)
     middle = (np.arange(NODES) + 0.5) / NODES
 
@@ -162,7 +197,7 @@ def posterior_means(reports, cells):
             prior = np.exp(-(((places[:, None] - at) / spread) ** 2) / 2)
             prior /= np.maximum(prior.sum(axis=0), 1e-300)
             marginal = np.maximum(likelihood @ prior, 1e-300)
-            yield prior, marginal, np.log(marginal).sum(axis=0)
+            yield prior, marginal, count @ np.log(marginal)
 
     for _ in range(PASSES):
         log = np.array([each for _, _, each in priors()])
@@ -173,7 +208,7 @@ def posterior_means(reports, cells):
     for prior, marginal, each in priors():
         some = each > best - 25
         density += likelihood * ((np.exp(each[some] - best) / marginal[:, some]) @ prior[:, some].T)
-    return density @ places / density.sum(axis=1)
+    return reader @ (density @ places / density.sum(axis=1))
 
 
 def drawn(rng, kind, m, n, eps):
@@ -206,7 +241,7 @@ def line(kind, m, n, eps, cells, runs):
 def times(m=10_000, tries=5):
     """Print processor seconds of fits and intervals of means, medians of some federations whose priors are drawn."""
     print("| reports | eps | n | m | fit | intervals | intervals / fit |\n|---|---|---|---|---|---|---|")
-    for kind, n, eps in product(("row", "local"), (10, 10_000), (0.1, 1.0, 10.0)):
+    for kind, n, eps in product(("row", "local"), (10, 10_000)[: 2 if m <= 10_000 else 1], (0.1, 1.0, 10.0)):
         rng, seconds = np.random.default_rng([1718, n, int(10 * eps), kind == "row"]), []
         for _ in range(tries):
             _, reports, model = drawn(rng, kind, m, n, eps)
@@ -230,7 +265,7 @@ def main(runs, pattern=""):
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["times"]:
-        times()
+    if sys.argv[1:2] == ["times"]:
+        times(*map(int, sys.argv[2:4]))
     else:
         main(int(sys.argv[1]) if len(sys.argv) > 1 else 2, *sys.argv[2:3])

@@ -383,7 +383,7 @@ def test_reports_have_the_least_noise_that_there_is(flags, mechanism, part, raw,
     assert (noise < part * laplace).all()
 
 
-def test_a_sum_of_squares_without_room_for_a_staircase_gets_other_noise(raw, fit):
+def test_a_sum_of_squares_has_a_staircase_also_where_it_is_wider_than_words(raw, fit):
     found = fit(raw, "--eps", "1e-7", "--bounds", "0", "10", "--json", "--no-plot")
     assert found.status == 0, found.err
-    assert "(discrete-laplace)" in json.loads(found.out)["privacy"][0]
+    assert "(staircase)" in json.loads(found.out)["privacy"][0]

@@ -44,6 +44,24 @@ def test_a_central_release_says_what_is_true():
     }
 
 
+@pytest.mark.parametrize("eps", [1e-69, 1e-3, 0.5])
+def test_noise_moves_no_centre_and_no_variance_beyond_the_bounds(eps):
+    """Thirty releases of four clients at bounds of 0 and 10, most of whose noisy means lie outside."""
+    table, counts = table_of([[1.0, 2.0], [3.0, 9.0], [4.0, 4.0], [9.0, 8.0]]), counts_of([1, 5, 9], [9, 9, 9])
+    for _ in range(10):
+        found = central(table, eps=eps, bounds=BOUNDS, **COMMON)
+        shares = central(counts, eps=eps, bounds=None, **COMMON)
+        low, high = BOUNDS
+        for name, least, most in (("centre", low, high), ("variance of a row", 0.0, (high - low) ** 2 / 2)):
+            value, error = found.numbers[name]
+            assert least < value < most
+            assert 0 < error <= (most - least) / 12**0.5 * (1 + 1e-9)  # of a flat law
+        (mu, mu_error), (spread, error) = shares.numbers["centre"], shares.numbers["variance between clients"]
+        assert 0 < mu < 1
+        assert 0 < spread < mu * (1 - mu)
+        assert max(mu_error, error) <= 12**-0.5 * (1 + 1e-9)
+
+
 def test_one_release_is_said_once_and_not_once_for_each_client():
     made = central(table_of([[1.0, 2.0], [3.0, 5.0], [4.0, 4.0]]), eps=1.0, bounds=BOUNDS, **COMMON)
     assert len(made.guarantees) == 1

@@ -1,27 +1,31 @@
 """Noise in batches and staircases: laws by enumeration, privacy of all outcomes, and integers at their limits."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from scipy.stats import chi2
+from scipy.stats import chi2, ks_2samp
 
-from estimators.private import MeanClient, Staircase, exact_batches
+from estimators.private import MeanClient, Staircase, exact_batches, exact_noise
 from estimators.private.exact_batches import (
     MOST_SCALE,
     MOST_SIGMA2,
-    SMALL_SIGMA2,
-    chances,
     discrete_gaussians,
     discrete_laplaces,
+    exponential_events,
     geometrics,
-    large_gaussians,
-    survivals,
     uniforms,
     words,
 )
-from estimators.private.exact_noise import discrete_gaussian_variance, discrete_laplace_variance, exponential_floor
+from estimators.private.exact_noise import (
+    discrete_gaussian_variance,
+    discrete_laplace_variance,
+    exponential_bounds,
+    exponential_floor,
+)
 from estimators.private.staircase import best_inner, staircase_variance
 
 few = settings(max_examples=max(1, settings().max_examples // 4))
@@ -108,11 +112,60 @@ def test_arrays_beyond_the_limits_are_refused():
             call()
 
 
-def test_exponential_events_of_any_size():
-    for numerator, denominator, factors in ((0, 1, ()), (7, 3, ()), (5, 2, [(1, 3)]), (1, 4, [(2, 3), (1, 2)])):
-        x = numerator / denominator * np.prod([n / d for n, d in factors])
-        hits = survivals(np.full(SIZE, numerator), denominator, np.random.default_rng(3), factors).mean()
-        assert abs(hits - np.exp(-x)) <= 5 * np.sqrt(np.exp(-x) * (1 - np.exp(-x)) / SIZE)
+@pytest.mark.parametrize("x", [Fraction(0), Fraction(7, 3), Fraction(1, 18), Fraction(10**40, 3 * 10**40), Fraction(9)])
+def test_exponential_events_of_any_size(x):
+    hits = exponential_events(np.full(SIZE, float(x)), lambda _: x, np.random.default_rng(3)).mean()
+    p = float(np.exp(-float(x)))
+    assert abs(hits - p) <= 5 * np.sqrt(p * (1 - p) / SIZE)
+
+
+def test_whole_numbers_decide_every_event_as_floats_do(monkeypatch):
+    """With nothing left to floats the same words give the same draws, so that floats have decided none of them wrongly."""
+
+    def some():
+        rng = np.random.default_rng(5)
+        found = [discrete_gaussians(sigma2, 600, rng) for sigma2 in (3, 10**6, (1 << 66) + 1, MOST_SIGMA2)]
+        found += [discrete_gaussians(np.array([2, 1 << 30, MOST_SIGMA2] * 200, object), 600, rng)]
+        return np.concatenate([*found, geometrics((7, 3), 600, rng), discrete_laplaces((MOST_SCALE, 1), 600, rng)])
+
+    asked, exact = [], exact_batches.below_exponential
+    monkeypatch.setattr(exact_batches, "below_exponential", lambda *each: asked.append(each) or exact(*each))
+    quick = some()
+    assert not asked
+    monkeypatch.setattr(exact_batches, "NEARLY", 1.0)  # leaves open what is not above twice the exponential
+    first = some()
+    assert len(asked) > 5000
+    assert (first == quick).all()
+
+
+def test_an_event_on_the_edge_is_decided_by_further_bits(monkeypatch):
+    """A word that begins as exp(-1) does says nothing; the words after it do, and a wrong margin would be seen."""
+    import mpmath
+
+    with mpmath.workprec(400):
+        digits = int(mpmath.floor(mpmath.exp(-1) * mpmath.mpf(2) ** 181))
+    first, middle, last = digits >> 128, digits >> 64 & (1 << 64) - 1, digits & (1 << 64) - 1
+    monkeypatch.setattr(exact_batches, "words", lambda size, generator: np.full(size, first << 11, np.uint64))
+    for more, below in (
+        ([middle - 1], True),
+        ([middle + 1], False),
+        ([middle, last - 3], True),
+        ([middle, last + 3], False),
+    ):
+        left = iter(more)
+        monkeypatch.setattr(exact_noise, "below", lambda limit, generator, left=left: next(left))
+        assert exponential_events(np.ones(1), lambda _: Fraction(1), None).tolist() == [below]
+        assert next(left, None) is None
+
+
+@given(st.fractions(0, 400), st.sampled_from([8, 53, 117, 181]))
+def test_bounds_of_the_exponential_hold_it_and_are_near(x, bits):
+    import mpmath
+
+    low, high = exponential_bounds(x, bits)
+    with mpmath.workprec(1200):
+        assert low <= mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator) * mpmath.mpf(2) ** bits <= high
+    assert high - low <= 2
 
 
 def test_the_largest_scales_do_not_overflow():
@@ -123,36 +176,19 @@ def test_the_largest_scales_do_not_overflow():
         variance = discrete_laplace_variance(scale[0] / scale[1])
         assert abs(np.mean(draws**2) / variance - 1) < 5 * np.sqrt(5 / SIZE)
         assert abs(draws.mean()) < 5 * np.sqrt(variance / SIZE)
-    for sigma2, size in ((SMALL_SIGMA2, SIZE), (SMALL_SIGMA2 + 1, 20_000), (MOST_SIGMA2, 20_000)):
+    for sigma2, size in ((1 << 40, SIZE), ((1 << 66) + 1, 20_000), (MOST_SIGMA2, 20_000)):
         draws = discrete_gaussians(sigma2, size, rng).astype(float)
         assert abs(np.mean(draws**2) / discrete_gaussian_variance(sigma2) - 1) < 5 * np.sqrt(2 / size)
         assert abs(draws.mean()) < 5 * np.sqrt(sigma2 / size)
 
 
-def test_large_gaussians_have_the_law_of_small_ones_and_every_size_its_own():
-    draws = large_gaussians(7, 20_000, np.random.default_rng(7))
-    y = np.arange(-60, 61)
-    law = np.exp(-(y**2) / 14)
-    assert agrees(np.clip(draws + 8, 0, 16), [law[y <= -8].sum(), *law[abs(y) < 8], law[y >= 8].sum()])
+def test_small_and_large_gaussians_of_one_batch_have_each_their_own_law():
     sigma2s = np.array([0, 9, 1 << 80, MOST_SIGMA2] * 5000, object)
     drawn = discrete_gaussians(sigma2s, sigma2s.size, np.random.default_rng(8)).reshape(-1, 4).astype(float)
     assert (drawn[:, 0] == 0).all()
     for column, sigma2 in zip(drawn.T[1:], (9, 1 << 80, MOST_SIGMA2), strict=True):
         assert abs(np.mean(column**2) / sigma2 - 1) < 5 * np.sqrt(2 / 5000)
         assert sigma2 == 9 or np.abs(column).max() > 3 * sigma2**0.5
-
-
-def test_chances_of_large_fractions_are_exact_and_compared_to_the_last_digit(monkeypatch):
-    third, size = 10**40, 30_000
-    numerator, denominator = np.full(size, third, object), np.full(size, 3 * third, object)
-    hits = chances(numerator, denominator, size, np.random.default_rng(9)).mean()
-    assert abs(hits - 1 / 3) < 5 * np.sqrt(2 / 9 / size)
-    sure = chances(np.array([0, third], object), np.array([third, third], object), 2, np.random.default_rng(9))
-    assert sure.tolist() == [False, True]
-    # Words that agree with the first digit of 1/3 + 2^-80 leave it to the next one.
-    digits = iter([((1 << 62) - 1) // 3, 0])
-    monkeypatch.setattr(exact_batches, "uniforms", lambda limit, size, generator: np.full(size, next(digits)))
-    assert chances(np.array([(1 << 80) + 3], object), np.array([3 << 80], object), 1, None).tolist() == [True]
 
 
 def test_a_client_with_much_noise_on_large_numbers_reports_in_batches():
@@ -252,6 +288,35 @@ def test_large_staircases_do_not_overflow():
             assert abs(np.mean(np.square(drawn, dtype=float)) / law.variance - 1) < 5 * np.sqrt(5 / len(drawn))
 
 
+def test_a_staircase_wider_than_words_is_drawn_in_whole_numbers():
+    """On both sides of 2^50 eps: the same law, its variance, and a sensitivity that no float rounds down."""
+    narrow, wide = (Staircase(sensitivity=(1 << 50) + more, eps=1.0) for more in (0, 1))
+    assert (narrow.wide, wide.wide) == (False, True)
+    assert wide.inner == pytest.approx(narrow.inner, rel=1e-6)  # the least of a flat curve, in floats
+    drawn = [law.noise(4000, np.random.default_rng(1)).tolist() for law in (narrow, wide)]
+    assert ks_2samp(*drawn).pvalue > 1e-6
+    for law in (wide, Staircase(sensitivity=1 << 90, eps=1e-70), Staircase(sensitivity=1 << 60, eps=8.0)):
+        each = law.noise(4000, np.random.default_rng(0))
+        assert abs(np.mean((each.astype(float) / law.variance**0.5) ** 2) - 1) < 5 * np.sqrt(5 / 4000)
+        assert all(isinstance(value, int) for value in each.tolist())
+    odd = (1 << 60) + 1
+    assert Staircase(sensitivity=odd, eps=0.5).sensitivity == odd
+
+
+def test_the_best_noise_of_a_sum_of_squares_is_a_staircase_however_many_rows_there_are():
+    """At 2^20 levels, with half of eps 1, the squares of 513 rows are just within 2^50 eps, and those of 514 are not."""
+    settings, variances = {"bounds": (0.0, 1.0), "eps": 1.0, "bits": 20, "variance_share": 0.5, "mechanism": "best"}, []
+    for rows in (513, 514):
+        report = MeanClient(**settings).report(np.linspace(0, 1, rows), np.random.default_rng(0))
+        assert report.guarantee.mechanism == "staircase"
+        law = Staircase(sensitivity=(rows - 1) * ((1 << 20) - 1) ** 2, eps=0.5)
+        unit = (1 / ((1 << 20) - 1)) ** 2 / (rows * (rows - 1))
+        assert law.wide == (rows > 513)
+        assert report.variance_noise == pytest.approx(unit**2 * law.variance, rel=1e-12)
+        variances.append(report.variance_noise * rows**2)
+    assert variances[0] == pytest.approx(variances[1], rel=1e-9)
+
+
 def test_a_client_adds_a_staircase_and_halves_the_variance_of_laplace_noise():
     make = {"bounds": (0.0, 10.0), "eps": 4.0}
     rows = np.linspace(2.0, 4.0, 10)
@@ -272,7 +337,7 @@ def test_a_client_adds_a_staircase_and_halves_the_variance_of_laplace_noise():
         (lambda: discrete_gaussians(MOST_SIGMA2 + 1, 1), "sigma2"),
         (lambda: geometrics((MOST_SCALE + 1, 1), 1), "scale"),
         (lambda: Staircase(sensitivity=0, eps=1.0), "sensitivity"),
-        (lambda: Staircase(sensitivity=1 << 50, eps=0.5), "sensitivity must be at most"),
+        (lambda: Staircase(sensitivity=1 << 400, eps=0.5), "sensitivity must be at most"),
         (lambda: Staircase(sensitivity=1, eps=-1.0), "eps"),
         (lambda: Staircase(sensitivity=1, eps=1.0).release([0.5]), "totals must be whole"),
         (lambda: Staircase(sensitivity=1, eps=1.0).release([2.0**60]), "totals must be whole"),

@@ -41,16 +41,17 @@ def test_noise_of_many_clients_has_the_law_of_each(many):
     """One at a time up to eight, in arrays beyond; equal scales, different ones and none."""
     again = -(-400 // many)  # so many releases
     for changes in ([2] * many, [1 + i % 3 for i in range(many)], [i % 2 * 3 for i in range(many)]):
-        found = [noise.laplaces(changes, Fraction(1, 2), RNG(k)) for k in range(again)]
-        drawn, every = np.concatenate([values for values, _ in found]), np.array(changes * again)
+        scales = noise.laws_of("discrete-laplace", changes, Fraction(1, 2))
+        drawn = np.concatenate([noise.laplaces(scales, RNG(k)) for k in range(again)])
+        every = np.array(changes * again)
         for change in set(changes):
-            mine = drawn[every == change]
-            assert len({v for v, c in zip(found[0][1], changes, strict=True) if c == change}) == 1
+            mine, scale = drawn[every == change], scales[changes.index(change)]
+            assert {s for s, c in zip(scales, changes, strict=True) if c == change} == {scale}
             if not change:
                 assert (mine == 0).all()
                 continue
             fall = 0.5 / change
-            assert found[0][1][changes.index(change)] == pytest.approx(1 / (2 * np.sinh(fall / 2) ** 2), rel=1e-8)
+            assert noise.laplace_variance(scale) == pytest.approx(1 / (2 * np.sinh(fall / 2) ** 2), rel=1e-8)
             none = np.tanh(fall / 2)
             assert np.mean(mine == 0) == pytest.approx(none, abs=5 * np.sqrt(none / mine.size))
     for sigma2s in ([6] * many, [2 + 9 * (i % 2) for i in range(many)]):
@@ -58,6 +59,21 @@ def test_noise_of_many_clients_has_the_law_of_each(many):
         for sigma2 in set(sigma2s):
             mine = drawn[np.array(sigma2s * again) == sigma2]
             assert mine.var() == pytest.approx(sigma2, rel=5 * np.sqrt(2 / mine.size))
+
+
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "staircase", "discrete-gaussian"])
+def test_all_numbers_of_all_clients_are_drawn_at_once_and_each_has_its_own_noise(mechanism, monkeypatch):
+    """Three numbers of 3,000 clients, two of one scale: each has its variance, and no two are alike or correlated."""
+    calls = []
+    names = {"discrete-laplace": "laplaces", "staircase": "staircases", "discrete-gaussian": "gaussians"}
+    draw = getattr(noise, names[mechanism])
+    monkeypatch.setattr(noise, names[mechanism], lambda laws, generator: calls.append(len(laws)) or draw(laws, generator))
+    many = 3000
+    found = release(mechanism, [[10**9] * many] * 3, [[3] * many, [3] * many, [40] * many], [Fraction(1, 3)] * 3, delta=1e-2)
+    assert calls == [3 * many]
+    z = (np.array(found.values) - 10.0**9) / np.sqrt(found.variances)
+    np.testing.assert_allclose(np.cov(z), np.eye(3), atol=5 * np.sqrt(5 / many))
+    assert len(set(map(tuple, found.variances))) == 2
 
 
 def test_gaussian_noise_of_one_number_is_the_least_whole_variance():

@@ -1,5 +1,6 @@
 """What a server broadcasts and what clients make of it, number by number; how far noise goes: integrals and SciPy."""
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
@@ -7,7 +8,16 @@ from scipy import integrate, optimize, stats
 from estimators.private import agreement
 from estimators.private.agreement import noise_reach, staircase_reach
 from estimators.private.at_home import AtHome, AtHomeRate
-from estimators.private.prior import BetaPrior, NormalMixtures, Prior, cut_mean, grid_posterior, log_normal, normalised
+from estimators.private.prior import (
+    BetaPrior,
+    NormalMixtures,
+    Prior,
+    cut_mean,
+    cut_normal,
+    grid_posterior,
+    log_normal,
+    normalised,
+)
 
 PRIOR = Prior((0.4, 1.5), (0.3, 0.7), (0.9, 1.2), (0.2, 0.5), sigma2=2.0, sigma2_sd=0.5)
 
@@ -128,6 +138,25 @@ def test_a_mean_cut_off_is_that_of_a_truncated_normal_law(estimate, error, high)
         exact = stats.norm.pdf(30) / stats.norm.sf(30) - 30
     assert cut_mean(estimate, error, high) == pytest.approx(exact, rel=1e-6)
     assert cut_mean(estimate, 0.0, high) == min(max(estimate, 0.0), high)
+
+
+@pytest.mark.parametrize(
+    ("estimate", "error", "low", "high"),
+    [(0.3, 0.4, 0.0, 1.0), (-3.0, 0.5, -1.0, 1.0), (14.0, 2.0, 0.0, 10.0), (5.0, 1e3, 0.0, 10.0), (-20.0, 1.0, 0.0, np.inf)],
+)
+def test_a_normal_law_cut_off_has_its_mass_mean_and_deviation(estimate, error, low, high):
+    """Against mpmath's erfc, with 60 digits for what floats cancel."""
+    with mpmath.workdps(60):
+        a, b = ((mpmath.mpf(end) - estimate) / error if np.isfinite(end) else mpmath.inf for end in (low, high))
+        mass = (mpmath.erfc(a / mpmath.sqrt(2)) - (0 if b == mpmath.inf else mpmath.erfc(b / mpmath.sqrt(2)))) / 2
+        fall = [mpmath.npdf(end) if end != mpmath.inf else 0 for end in (a, b)]
+        ends = [0 if end == mpmath.inf else end * f for end, f in zip((a, b), fall, strict=True)]
+        shift = (fall[0] - fall[1]) / mass
+        exact = [mpmath.log(mass), estimate + error * shift, error * mpmath.sqrt(1 + (ends[0] - ends[1]) / mass - shift**2)]
+    assert cut_normal(estimate, error, low, high) == pytest.approx([float(x) for x in exact], rel=1e-7)
+    assert cut_normal(3.0, 0.01, 0.0, 10.0) == (0.0, 3.0, 0.01)  # all of it
+    with pytest.raises(ValueError, match="high must be at least low"):
+        cut_normal(1.0, 1.0, 2.0, 1.0)
 
 
 def test_a_grid_of_spreads_has_the_moments_of_the_likelihood():
