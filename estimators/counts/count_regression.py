@@ -314,10 +314,11 @@ class CountRegression(ClientModel):
         if self._nodes is None:
             mean, phi = self.inverse(rows @ self._coefficients), self.concentration_
             if np.isinf(phi):
-                return np.column_stack([mean, mean])[0 if covariates is None else slice(None)]
-            first, second = self.prior_shapes(mean, phi)
-            laws = np.ones(1), first[None], second[None]
-            ends = np.column_stack([self.mixture_quantile(laws, q) for q in tails])
+                ends = np.column_stack([mean, mean])
+            else:
+                first, second = self.prior_shapes(mean, phi)
+                laws = np.ones(1), first[None], second[None]
+                ends = np.column_stack([self.mixture_quantile(laws, q) for q in tails])
         else:
             ends = self.averaged_ends(self._nodes, rows, tails)
         ends[blind] = self.law_quantile(np.ones(1), np.ones(1), 0.0)[0], self.law_quantile(np.ones(1), np.ones(1), 1.0)[0]

@@ -291,6 +291,21 @@ def test_covariates_that_break_a_rule_of_the_fit_tell_nothing_of_a_new_client():
         assert model.prior_summary()["slope_standard_errors"][1] == np.inf
 
 
+@pytest.mark.filterwarnings("ignore:.* left out", "ignore:clients of equal covariates differ by no more than noise")
+@pytest.mark.parametrize(
+    ("way", "data", "top"),
+    [(BetaBinomialRegression, ([3] * 12, 10), 1.0), (GammaPoissonRegression, ([3] * 12, 1.0), np.inf)],
+)
+def test_a_likeliest_prior_without_spread_knows_no_more_of_broken_rules(way, data, top):
+    """It answered for them as for others."""
+    model = way("marginal-likelihood").fit(*data, np.column_stack([Z, 2 * np.array(Z)]))
+    assert model.concentration_ == np.inf
+    kept, broken = model.new_client_interval([[1.0, 2.0], [1.0, 3.0]])
+    np.testing.assert_allclose(kept, model.predict([[1.0, 2.0]]).repeat(2), rtol=1e-12)
+    assert broken.tolist() == [0.0, top]
+    assert model.new_client_interval([[1.0, 2.0]]).shape == (1, 2)
+
+
 @pytest.mark.parametrize("x", [[0, 2, 5, 9, 30], [3, 1, 0, 2, 1, 0]])
 def test_the_centre_of_rates_of_few_clients_is_no_average_over_priors_without_bound(x):
     """It was 1.3e11 where five clients have 9.2 events on average."""
