@@ -26,7 +26,7 @@ from estimators.numerics.quadrature import deviation, gauss
 from estimators.numerics.surfaces import from_cells
 from estimators.numerics.validation import finite, fraction, single
 
-__all__ = ["ConjugateModel", "Maximum", "Priors", "average", "climb", "maximise"]
+__all__ = ["ConjugateModel", "Maximum", "Priors", "average", "climb", "from_zero", "maximise"]
 
 WIDEST = 100.0  # the largest sqrt(rho) that the hyperprior allows
 LEFT = -3.3  # in w, of ``average``: u = 6e-14 of its scale
@@ -35,6 +35,7 @@ CELLS = 65_536  # clients times priors at a time, which fit in a processor's cac
 SHARP = 0.25  # standard deviation, of log rho and of the location, up to which few priors stand for all
 MANY = 1_000  # different clients from whom on quantiles are interpolated between few of them
 WIDTH = np.log(4.0)  # of the first cells of that, in the logarithm of either parameter of a posterior
+LEAST = 4 * float(np.finfo(float).tiny)  # positive numbers below it have fewer digits
 EXACT = 1e-11  # share that a function may change by as they do
 
 
@@ -391,19 +392,19 @@ class ConjugateModel(ClientModel):
         rows, inverse = self._distinct()
         rhos = self.components_.rhos
         if rows[0].size <= MANY or not (rhos.min() > NARROW and np.isfinite(rhos).all()):
-            return self._quantile_of(rows, q)[inverse]
+            return from_zero(self._quantile_of(rows, q))[inverse]
         # A smooth function of the parameters of one posterior: few evaluations serve any number of clients.
         columns, bounded = self._added(*rows), np.isfinite(self._support[1])
         start = [min(first, 1e3 * column.max()) for first, column in zip(self._first(), columns, strict=True)]
 
         def log_odds(*places):
             inside = (np.maximum(np.exp(place) - first, 0.0) for place, first in zip(places, start, strict=True))
-            t = self._quantile_of(self._given(*inside), q)
+            t = np.maximum(self._quantile_of(self._given(*inside), q), LEAST / 4)
             return np.log(t) - (np.log1p(-t) if bounded else 0.0)
 
         x, y = (np.log(column + first) for column, first in zip(columns, start, strict=True))
         found = from_cells(log_odds, x, y, width=WIDTH)
-        return (expit(found) if bounded else np.exp(found))[inverse]
+        return from_zero(expit(found) if bounded else np.exp(found))[inverse]
 
     def _quantile_of(self, rows, q):
         if self.components_.weights.size == 1:
@@ -419,6 +420,18 @@ class ConjugateModel(ClientModel):
 
         cdf, density = at(lambda *args: self._cdf(*args, False)), at(self._density)
         return quantiles(cdf, density, q, low, high, guess)
+
+
+def from_zero(t: Floats) -> Floats:
+    """Return quantiles t >= 0, with 0 for those that are too small to be told from it.
+
+    Of wide priors more than 2.5 % of a posterior may lie there, and SciPy's inverses answer with the least normal number, so
+    that the interval would leave out what it is to hold.
+
+    >>> from_zero(np.array([2.3e-308, 1e-300, 0.5])).tolist()
+    [0.0, 1e-300, 0.5]
+    """
+    return np.where(t < LEAST, 0.0, t)
 
 
 def spread(mean: Floats, variance: Floats, centre: Floats) -> Floats:

@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from estimators.counts import averaged_regression, beta_binomial, gamma_poisson
+from estimators.counts.conjugate import from_zero
 from estimators.model import ClientModel
 from estimators.normal_means.meta_regression import Design, left_out, read_covariates
 from estimators.numerics import normal_mixture
@@ -245,12 +246,13 @@ class CountRegression(ClientModel):
         weights, first, second = laws
         each = self.law_quantile(first, second, q)
         if weights.size == 1 or q in (0.0, 1.0):
-            return each[0]
-        return quantiles(
+            return from_zero(each[0])
+        found = quantiles(
             lambda t, rows: weights @ self.law_cdf(first[:, rows], second[:, rows], t),
             lambda t, rows: weights @ self.law_density(first[:, rows], second[:, rows], t),
-            q, each.min(axis=0), each.max(axis=0), weights @ each,
+            q, from_zero(each.min(axis=0)), each.max(axis=0), weights @ each,
         )  # fmt: skip
+        return from_zero(found)
 
     @property
     def independent(self) -> bool:

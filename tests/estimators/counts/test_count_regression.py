@@ -291,6 +291,38 @@ def test_covariates_that_break_a_rule_of_the_fit_tell_nothing_of_a_new_client():
         assert model.prior_summary()["slope_standard_errors"][1] == np.inf
 
 
+@pytest.mark.parametrize(
+    ("way", "data"),
+    [
+        (way, data)
+        for ways, data in (
+            ((BetaBinomial, BetaBinomialRegression), ([*[0] * 10, 20, 53], [*[20] * 11, 54])),
+            ((GammaPoisson, GammaPoissonRegression), ([*[0] * 10, 10**8, 1], 1.0)),
+        )
+        for way in ways
+    ],
+)
+def test_intervals_hold_what_is_too_small_for_a_number(way, data):
+    """More than 2.5 % of these posteriors is below 1e-307; of the Beta law SciPy's inverse answers 2.2e-308 there."""
+    model = way().fit(*data)
+    low, high = model.interval()
+    assert (model.posterior_cdf(1e-307)[:10] > 0.025).all()
+    assert (low[:10] == 0).all()
+    assert (high > low).all()
+    np.testing.assert_allclose([model.posterior_cdf(low[i])[i] for i in (10, 11)], 0.025, rtol=1e-6)
+
+
+@pytest.mark.parametrize("way", [BetaBinomial, GammaPoisson])
+def test_intervals_of_many_clients_hold_what_is_too_small_for_a_number(way):
+    """More than a thousand different ones are interpolated between few, by logarithms."""
+    g, m = np.random.default_rng(0), 3000
+    x, size = g.integers(0, 3, m), g.permutation(np.arange(2, m + 2))
+    low, high = way("fixed", 1e-3, 1e-3).fit(x, size).interval()
+    assert (low[x == 0] == 0).all()
+    assert (low[x > 0] > 0).all()
+    assert (high >= low).all()
+
+
 @pytest.mark.filterwarnings("ignore:.* left out", "ignore:clients of equal covariates differ by no more than noise")
 @pytest.mark.parametrize(
     ("way", "data", "top"),
