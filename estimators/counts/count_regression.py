@@ -610,7 +610,8 @@ class GammaPoissonRegression(CountRegression):
         Raises
         ------
         ValueError
-            Naming the argument; where all counts are 0; where covariates separate such clients from the others.
+            Naming the argument; where all counts are 0; where covariates separate such clients from the others; where fewer
+            clients have events than there are coefficients, over which "bayes" has nothing to average.
         """
         x, e = gamma_poisson.read_counts(x, exposure)
         self._x, self._e = x.astype(float), np.broadcast_to(e, x.shape).astype(float)
@@ -625,6 +626,13 @@ class GammaPoissonRegression(CountRegression):
             raise ValueError(f"exposure is in a unit of which all clients have {rate:.1g} events each; change its unit")
         self._log_rate = float(np.log(rate))
         self.search(covariates, heard, self._log_rate)
+        some, p = int(np.count_nonzero(self._x)), self._coefficients.size
+        if self.prior == "bayes" and some < p:  # the wider the prior, the more coefficients do: without end
+            raise ValueError(
+                f"x holds events of {some} client{'s' * (some != 1)} only, and prior='bayes' needs as many as there are "
+                f"coefficients to learn, {p} with the intercept; leave out covariates, pool clients, or use "
+                "'marginal-likelihood'"
+            )
         self.set_posterior(float(self._x[heard].mean()), heard)
         if self._nodes is not None:
             self.posterior_mean_[~heard] = self.posterior_sd_[~heard] = np.inf  # as of `GammaPoisson`: see `centre_over`
@@ -654,7 +662,7 @@ class GammaPoissonRegression(CountRegression):
 
     def inverse(self, eta: Floats) -> Floats:
         """Return the prior's mean from its linear predictor."""
-        return np.exp(eta)
+        return np.exp(np.minimum(eta, 700.0))  # of wide priors some nodes lie beyond all numbers
 
     def prior_variance(self) -> Floats:
         """Return the variance of each client's prior."""
