@@ -46,6 +46,7 @@ def log_chance(family, x, size, eta, phi):
 
 def centre(at, basis, b):
     """Return a place near the largest density and a root of the inverse curvature there, by damped Newton steps."""
+    curvature = np.eye(basis.shape[1])
     for _ in range(60):
         value, slope, bend = at(basis @ b)
         curvature = np.einsum("mp,m,mq->pq", basis, np.maximum(-bend, 1e-3 * np.abs(bend) + 1e-4 / len(basis)), basis)
