@@ -1,7 +1,6 @@
 """The arena at its small setting: reproducible, resumable, honest about who fails and what is missing."""
 
 import csv
-import re
 import sys
 from pathlib import Path
 
@@ -81,12 +80,6 @@ def test_the_page_says_why_a_peer_is_ahead(results, tmp_path):
     assert "1 prior outside the default's family" in said
     [line] = [line for line in said.splitlines() if "two rates" in line]
     assert line.endswith("| prior outside the default's family | NonparametricCounts |")
-
-
-def test_the_readme_says_the_share_of_the_page():
-    page, readme = ((arena.HOME / name).read_text() for name in ("ARENA.md", "../../README.md"))
-    within, cells = re.search(r"Default best, or within 2 % of the best peer: (\d+) of (\d+) cells", page).groups()
-    assert f"best or within 2 % of the best peer in {within} of {cells}" in " ".join(readme.split())
 
 
 def test_real_data_that_are_missing_are_named(tmp_path, capsys):

@@ -319,7 +319,9 @@ def test_rates_of_fewer_clients_with_events_than_coefficients_are_refused():
         GammaPoissonRegression().fit([0, 0, 0, 37, 0], exposure, z)
     assert np.isfinite(GammaPoissonRegression().fit([0, 0, 5, 37, 0], exposure, z).posterior_mean_).all()
     assert np.isfinite(GammaPoissonRegression().fit([0, 0, 0, 37, 0], exposure).posterior_mean_).all()
-    assert np.isfinite(GammaPoissonRegression("marginal-likelihood").fit([0, 0, 0, 37, 0], exposure, z).posterior_mean_).all()
+    assert np.isfinite(
+        GammaPoissonRegression("marginal-likelihood").fit([0, 0, 0, 37, 0], exposure, z).posterior_mean_
+    ).all()
 
 
 @pytest.mark.parametrize("way", [BetaBinomial, GammaPoisson])
