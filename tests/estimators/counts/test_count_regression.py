@@ -315,7 +315,7 @@ def test_intervals_hold_what_is_too_small_for_a_number(way, data):
 def test_rates_of_fewer_clients_with_events_than_coefficients_are_refused():
     """Their posterior was that of the widest prior allowed: intervals held 81 % (error 4) of simulated true rates."""
     exposure, z = [1.8, 3.0, 5.0, 8.2, 13.6], [0.3, -0.5, -0.2, 0.2, -0.7]
-    with pytest.raises(ValueError, match=r"x holds events of 1 client only, and prior='bayes' needs .* 2 with the intercept"):
+    with pytest.raises(ValueError, match=r"x holds events of 1 client only, .* 2 with the intercept"):
         GammaPoissonRegression().fit([0, 0, 0, 37, 0], exposure, z)
     assert np.isfinite(GammaPoissonRegression().fit([0, 0, 5, 37, 0], exposure, z).posterior_mean_).all()
     assert np.isfinite(GammaPoissonRegression().fit([0, 0, 0, 37, 0], exposure).posterior_mean_).all()
