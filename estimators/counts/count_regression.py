@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from estimators.counts import averaged_regression, beta_binomial, gamma_poisson
+from estimators.counts.conjugate import from_zero
 from estimators.model import ClientModel
 from estimators.normal_means.meta_regression import Design, left_out, read_covariates
 from estimators.numerics import normal_mixture
@@ -245,12 +246,13 @@ class CountRegression(ClientModel):
         weights, first, second = laws
         each = self.law_quantile(first, second, q)
         if weights.size == 1 or q in (0.0, 1.0):
-            return each[0]
-        return quantiles(
+            return from_zero(each[0])
+        found = quantiles(
             lambda t, rows: weights @ self.law_cdf(first[:, rows], second[:, rows], t),
             lambda t, rows: weights @ self.law_density(first[:, rows], second[:, rows], t),
-            q, each.min(axis=0), each.max(axis=0), weights @ each,
+            q, from_zero(each.min(axis=0)), each.max(axis=0), weights @ each,
         )  # fmt: skip
+        return from_zero(found)
 
     @property
     def independent(self) -> bool:
@@ -314,10 +316,11 @@ class CountRegression(ClientModel):
         if self._nodes is None:
             mean, phi = self.inverse(rows @ self._coefficients), self.concentration_
             if np.isinf(phi):
-                return np.column_stack([mean, mean])[0 if covariates is None else slice(None)]
-            first, second = self.prior_shapes(mean, phi)
-            laws = np.ones(1), first[None], second[None]
-            ends = np.column_stack([self.mixture_quantile(laws, q) for q in tails])
+                ends = np.column_stack([mean, mean])
+            else:
+                first, second = self.prior_shapes(mean, phi)
+                laws = np.ones(1), first[None], second[None]
+                ends = np.column_stack([self.mixture_quantile(laws, q) for q in tails])
         else:
             ends = self.averaged_ends(self._nodes, rows, tails)
         ends[blind] = self.law_quantile(np.ones(1), np.ones(1), 0.0)[0], self.law_quantile(np.ones(1), np.ones(1), 1.0)[0]
@@ -607,7 +610,8 @@ class GammaPoissonRegression(CountRegression):
         Raises
         ------
         ValueError
-            Naming the argument; where all counts are 0; where covariates separate such clients from the others.
+            Naming the argument; where all counts are 0; where covariates separate such clients from the others; where fewer
+            clients have events than there are coefficients, over which "bayes" has nothing to average.
         """
         x, e = gamma_poisson.read_counts(x, exposure)
         self._x, self._e = x.astype(float), np.broadcast_to(e, x.shape).astype(float)
@@ -622,6 +626,13 @@ class GammaPoissonRegression(CountRegression):
             raise ValueError(f"exposure is in a unit of which all clients have {rate:.1g} events each; change its unit")
         self._log_rate = float(np.log(rate))
         self.search(covariates, heard, self._log_rate)
+        some, p = int(np.count_nonzero(self._x)), self._coefficients.size
+        if self.prior == "bayes" and some < p:  # the wider the prior, the more coefficients do: without end
+            raise ValueError(
+                f"x holds events of {some} client{'s' * (some != 1)} only, and prior='bayes' needs as many as there are "
+                f"coefficients to learn, {p} with the intercept; leave out covariates, pool clients, or use "
+                "'marginal-likelihood'"
+            )
         self.set_posterior(float(self._x[heard].mean()), heard)
         if self._nodes is not None:
             self.posterior_mean_[~heard] = self.posterior_sd_[~heard] = np.inf  # as of `GammaPoisson`: see `centre_over`
@@ -651,7 +662,7 @@ class GammaPoissonRegression(CountRegression):
 
     def inverse(self, eta: Floats) -> Floats:
         """Return the prior's mean from its linear predictor."""
-        return np.exp(eta)
+        return np.exp(np.minimum(eta, 700.0))  # of wide priors some nodes lie beyond all numbers
 
     def prior_variance(self) -> Floats:
         """Return the variance of each client's prior."""

@@ -38,7 +38,7 @@ __all__ = [
 
 DENSE = 128  # numbers below are nodes of their own
 DEGREE = 20  # on [a, 2a] a function with its singularity at 0 is a polynomial of this degree up to 5.8^-21 of its size
-CHUNK = 65_536
+CHUNK = 4_096  # points at a time, whose polynomials fit in a processor's cache
 LARGEST = 2**31 - 1  # squares still fit in 64 bits
 NARROW = 1e-14  # overdispersion that only rounding leaves
 HALF = 31  # bits in the lower of two columns of squares
@@ -59,10 +59,16 @@ def grouped(keys: np.ndarray, *columns: Ints) -> tuple[np.ndarray, ...]:
     """
     if keys.size == 0:
         return (keys, *columns)
-    order = np.argsort(keys, kind="stable")
+    order = np.argsort(keys)  # in any order of equal keys, which is faster: sums of integers are the same
     keys = keys[order]
     starts = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
-    return (keys[starts], *(np.add.reduceat(column[order], starts) for column in columns))
+
+    def summed(column):
+        if column.ndim == 2:
+            return np.stack([summed(part) for part in column.T], axis=1)
+        return np.add.reduceat(column[order], starts)
+
+    return keys[starts], *map(summed, columns)
 
 
 def distinct(keys: np.ndarray) -> tuple[Ints, Ints]:
@@ -72,11 +78,14 @@ def distinct(keys: np.ndarray) -> tuple[Ints, Ints]:
     [[1, 2], [1, 0, 1]]
     """
     if keys.max() > 8 * keys.size + 1000:
-        values, place = np.unique(keys, return_inverse=True)
-    else:
-        seen = np.zeros(keys.max() + 1, bool)
-        seen[keys] = True
-        values, place = np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
+        order = np.argsort(keys)
+        first = np.concatenate(([True], np.diff(keys[order]) > 0))
+        place = np.empty(keys.size, np.intp)
+        place[order] = np.cumsum(first) - 1
+        return order[first], place
+    seen = np.zeros(keys.max() + 1, bool)
+    seen[keys] = True
+    values, place = np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
     position = np.empty(values.size, np.intp)
     position[place] = np.arange(keys.size)
     return position, place
@@ -89,7 +98,7 @@ def exact_squares(x: Ints) -> Ints:
     [9.0, 1099513724929.0]
     """
     squares = x * x
-    return np.stack((squares >> HALF, squares & (2**HALF - 1)), axis=1)
+    return np.stack((squares >> HALF, squares & (2**HALF - 1))).T  # each column in one piece
 
 
 def square_sums(columns: Ints) -> Floats:
@@ -216,10 +225,10 @@ def below(table: Frequencies) -> Nodes:
     positions, weights = [np.arange(min(top, DENSE), dtype=float)], [tails[: min(top, DENSE)]]
     start = DENSE
     while start < top:
-        inside = (values > start) & (values < 2 * start)
+        first, last = np.searchsorted(values, [start + 1, 2 * start])
         sums = polynomial_sums(start)
-        x = np.append((values[inside] - 1.5 * start) / (0.5 * start), 1.0)
-        times = np.append(counts[inside], counts[values >= 2 * start].sum()).astype(float)
+        x = np.append((values[first:last] - 1.5 * start) / (0.5 * start), 1.0)
+        times = np.append(counts[first:last], counts[last:].sum()).astype(float)
         moments = np.zeros(len(sums))
         for i in range(0, x.size, CHUNK):  # sums has one row per power, one column per polynomial
             moments += np.einsum("v,vp->p", times[i : i + CHUNK], chebyshev.chebvander(x[i : i + CHUNK], len(sums) - 1))

@@ -20,6 +20,7 @@ import csv
 import sys
 import time
 import warnings
+from collections import Counter
 from inspect import getsource
 from pathlib import Path
 
@@ -299,6 +300,38 @@ def limits(path=HOME / "arena_limit.csv"):
     return [*lines, ""]
 
 
+def reason(cell, default, behind, error):
+    """Return why a peer may be ahead of a default in a cell, as far as the cell's own description says it."""
+    _, prior, m, design = cell
+    if design == "real":
+        return "real data"
+    if prior not in FAMILY[default]:
+        return "prior outside the default's family"
+    if behind - 2 * error <= 0.02:
+        return "no more than chance"
+    return "few clients" if int(m) <= 20 else "inside the default's family"
+
+
+def reasons(late):
+    """Return the section on cells where a peer is ahead by more than 2 %: why, and which of our models is not."""
+    counts = Counter(why for _, _, why, _, _ in late)
+    lines = [
+        "## Where a peer is ahead by more than 2 %, and why",
+        "",
+        f"{len(late)} cells: {'; '.join(f'{many} {why}' for why, many in counts.most_common())}." if late else "No cell.",
+        "A default is made for one family of priors and is to hold its intervals whatever the prior is; a peer that",
+        "borrows more, or a model of ours that is made for such a prior, gains where one knows of it beforehand.",
+        "*No more than chance*: less than twice its error beyond 2 %, where that error is known.",
+        "",
+        "| cell | m | design | behind % | peer | why | models of ours within 2 % |",
+        "| --- " * 7 + "|",
+    ]
+    for behind, (kind, prior, m, design), why, rival, near in sorted(late, key=lambda entry: -entry[0]):
+        names = ", ".join(near)
+        lines.append(f"| {kind}: {prior} | {m} | {design} | {100 * behind:+.1f} | {rival} | {why} | {names} |")
+    return [*lines, ""]
+
+
 def page(results, gaps=None):
     """Return the page: where our defaults stand, every cell worst first, and coverage, worst first."""
     rows = read(results)
@@ -307,7 +340,7 @@ def page(results, gaps=None):
     said = [f"{sum(cell.startswith(kind) for cell in old)} of {kind}" for kind in SIZES]
     many_times = cells_of(read(gaps or Path(results).with_name("arena_gaps.csv")))
     many_replicates = {cell: row for cell, [row] in many_times.items() if cell in by_cell}
-    standing, wider = [], []
+    standing, wider, late = [], [], []
     for cell, table in by_cell.items():
         ours, risk = OURS[cell[0]], {n: float(r["risk"]) for n, r in table.items() if float(r["risk"]) == float(r["risk"])}
         default = next(iter(ours))
@@ -318,6 +351,10 @@ def page(results, gaps=None):
         if again := many_replicates.get(cell):
             behind, rival, its_error = float(again["behind"]), again["peer"], f" ({percent(again['behind_se'])})"
         standing.append((behind, cell, table[default], rival + its_error, best, risk[default] / risk[best] - 1))
+        if behind > 0.02:
+            error = float(again["behind_se"]) if again else 0.0  # that of a contest's line is to the best of all
+            near = [n for n, r in risk.items() if n in ours and r <= 1.02 * peers[rival.split(" (")[0]]]
+            late.append((behind, cell, reason(cell, default, behind, error), rival, near))
     standing.sort(key=lambda entry: -entry[0])
     many = len(standing)
     within = sum(behind <= 0.02 for behind, *_ in standing)
@@ -351,6 +388,7 @@ def page(results, gaps=None):
         f"- Of the {len(many_replicates)} cells with many replicates, in {len(beyond)} the best peer is ahead by more than",
         f"  2 % beyond twice the error; in {fixed} of these it is the pooled or the own estimate, which look at no spread.",
         "",
+        *reasons(late),
         *limits(),
         "## Risk of the default, worst cells first",
         "",

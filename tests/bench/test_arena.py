@@ -65,6 +65,23 @@ def test_the_page_names_the_worst_first_and_counts_what_the_table_says(results):
     assert f"best peer: {within} of {len(CELLS)} cells" in text
 
 
+def test_the_page_says_why_a_peer_is_ahead(results, tmp_path):
+    assert arena.reason(("estimates", "t3", "5", "equal"), "GaussianMeans", 0.3, 0.1) == "prior outside the default's family"
+    assert arena.reason(("estimates", "normal", "5", "equal"), "GaussianMeans", 0.3, 0.2) == "no more than chance"
+    assert arena.reason(("estimates", "normal", "20", "equal"), "GaussianMeans", 0.3, 0.1) == "few clients"
+    assert arena.reason(("trials", "beta wide", "100", "equal"), "BetaBinomial", 0.3, 0.1) == "inside the default's family"
+    assert arena.reason(("trials", "batters", "60", "real"), "BetaBinomial", 0.3, 0.0) == "real data"
+    rows = arena.read(results)
+    for row in rows:
+        if (row["kind"], row["entrant"]) == ("exposures", "GammaPoisson"):
+            row["risk"] = "9"
+    arena.write(tmp_path / "results.csv", arena.COLUMNS, rows)
+    said = arena.page(tmp_path / "results.csv").split("and why")[1].split("##")[0]
+    assert "1 prior outside the default's family" in said
+    [line] = [line for line in said.splitlines() if "two rates" in line]
+    assert line.endswith("| prior outside the default's family | NonparametricCounts |")
+
+
 def test_real_data_that_are_missing_are_named(tmp_path, capsys):
     arena.run(tmp_path / "results.csv", "small", only="batters 2005, pitchers", data=tmp_path)
     assert "batters 2005, pitchers: skipped" in capsys.readouterr().err

@@ -9,6 +9,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import count_defaults
+import count_lattice
+from scipy import integrate, stats
 
 
 @pytest.mark.parametrize(("family", "size"), [("trials", 20.0), ("exposures", 5.0)])
@@ -43,9 +45,9 @@ def test_a_cell_is_drawn_again():
     there = [(*(r[c] for c in count_defaults.PLACE), r["prior"]) for r in rows]
     assert there == [(*place, prior) for place in places for prior in count_defaults.PRIORS if (*place, prior) in there]
     assert len(there) % 2 == 0
-    mine = [r for r in rows if (r["family"], r["m"], r["spread"]) == ("exposures", "5", "hyperprior")]
+    mine = [r for r in rows if (r["family"], r["m"], r["spread"]) == ("exposures", "5", "1")]
     replicates = int(mine[0]["replicates"]) + int(mine[0]["refused"])
-    for row, again in zip(mine, count_defaults.cell("exposures", 5, "hyperprior", replicates), strict=True):
+    for row, again in zip(mine, count_defaults.cell("exposures", 5, "1", replicates), strict=True):
         assert (row["prior"], int(row["replicates"])) == (again["prior"], again["replicates"])
         for part in count_defaults.PARTS:
             assert float(row[part]) == pytest.approx(float(again[part]), abs=2e-3)
@@ -66,3 +68,43 @@ def test_a_run_draws_what_is_missing_and_no_more(tmp_path, monkeypatch):
 def test_what_holds_too_seldom_or_too_often_is_said():
     row = dict.fromkeys(count_defaults.COLUMNS, "0") | {"clients": ".951", "new": ".90", "slope": ".99", "new_se": ".01"}
     assert count_defaults.outside(row) == ["new 90.0 (1.0)", "slope 99.0 (0.0)"]
+
+
+@pytest.mark.parametrize(
+    ("family", "law"),
+    [
+        ("trials", lambda x, n, eta, phi: stats.betabinom.logpmf(x, n, phi / (1 + np.exp(-eta)), phi / (1 + np.exp(eta)))),
+        ("exposures", lambda x, e, eta, phi: stats.nbinom.logpmf(x, phi, phi / (phi + e * np.exp(eta)))),
+    ],
+)
+@pytest.mark.parametrize("phi", [0.02, 3.0, 400.0])
+def test_the_lattice_sums_the_likelihood(family, law, phi):
+    """Up to a constant, by SciPy's laws; of trials with the location's density, one client's worth over all; slopes too."""
+    x, size, eta = np.array([0, 3, 7]), np.array([4, 9, 7]), np.array([[-3.0, 0.2, 1.5], [2.0, -1.0, 0.3]])
+    value, slope, bend = count_lattice.log_chance(family, x, size, eta, phi)
+    other = law(x, size, eta, phi)
+    if family == "trials":
+        other = other + stats.logistic.logpdf(eta) / 3
+    np.testing.assert_allclose(np.diff(value, axis=0), np.diff(other, axis=0), rtol=1e-9)
+    step = 1e-5
+    ends = [count_lattice.log_chance(family, x, size, eta + d, phi) for d in (-step, step)]
+    np.testing.assert_allclose(slope, (ends[1][0] - ends[0][0]) / (2 * step), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(bend, (ends[1][1] - ends[0][1]) / (2 * step), rtol=1e-5, atol=1e-7)
+
+
+def test_the_lattice_has_the_mass_of_the_whole_posterior():
+    """The slope's law at one spread, by adaptive integration over the plane."""
+    x, n, z = np.array([1, 6, 2, 9, 4]), np.array([7, 12, 20, 33, 15]), np.array([0.3, -1.0, 0.4, -0.2, 1.1])
+    weights, log_rho, eta = count_lattice.lattice("trials", x, n, z)
+    at = np.unique(log_rho)[np.argmin(np.abs(np.unique(log_rho) + 1))]
+    some = log_rho == at
+    slope = (eta[some, 0] - eta[some, 1]) / (z[0] - z[1])
+    found = np.sum(weights[some] * slope) / weights[some].sum()
+
+    def density(b, a):
+        return np.exp(count_lattice.log_chance("trials", x, n, a + b * z, np.exp(-at))[0].sum() + 40)
+
+    total, first = (
+        integrate.dblquad(f, -7, 5, -9, 9, epsabs=0, epsrel=1e-4)[0] for f in (density, lambda b, a: b * density(b, a))
+    )
+    assert found == pytest.approx(first / total, abs=2e-3)
