@@ -322,8 +322,8 @@ def lines_of(rows):
     for model, way in there:
         seconds = {kind: f"{found[(model, way), kind]:.3g}" for kind in KINDS if ((model, way), kind) in found}
         if seconds:
-            package = WAYS[way][0]
-            said = {"versions": f"{package} {version(package)}", "machine": machine(), "date": datetime.date.today().isoformat()}
+            package, today = WAYS[way][0], datetime.date.today().isoformat()
+            said = {"versions": f"{package} {version(package)}", "machine": machine(), "date": today}
             lines.append({"model": model, "way": way, **dict.fromkeys(KINDS, ""), **seconds, **said})
     return lines
 

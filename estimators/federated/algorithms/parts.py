@@ -166,7 +166,8 @@ def fitting(positions: np.ndarray, mine: Mapping[str, Any], state: Mapping[str, 
     """Refuse what clients keep, if it is no row of the state's own entries, before any of the state is changed."""
     for name, rows in mine.items():
         if name not in state:
-            raise ValueError(f"clients keep {name!r} after round {t + 1}, which start does not make; it makes {', '.join(state)}")
+            made = ", ".join(state)
+            raise ValueError(f"clients keep {name!r} after round {t + 1}, which start does not make; it makes {made}")
         wanted = (len(positions), *state[name].shape[1:])
         if np.shape(rows) != wanted:
             raise ValueError(f"clients must keep {name} of shape {wanted} after round {t + 1}, got {np.shape(rows)}")
@@ -185,7 +186,7 @@ def whole(clients: np.ndarray, reply: Mapping[str, Any], t: int) -> None:
         try:
             rows = np.asarray(rows)
         except ValueError:
-            raise ValueError(f"client_update must reply with rows of one shape as {name}, got rows of several shapes") from None
+            raise ValueError(f"client_update must reply with rows of one shape as {name}, got several shapes") from None
         if rows.shape[:1] != (len(clients),):
             raise ValueError(
                 f"client_update must reply with a row of {name} for each of {len(clients)} clients, got shape {rows.shape}"

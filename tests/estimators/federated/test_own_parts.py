@@ -234,13 +234,14 @@ def test_a_loader_of_something_else_is_named(beside, capsys):
     sys.modules.pop("own_parts_of_a_test", None)
     (beside / "mine.toml").write_text(OWN.replace("test:loader", "test:pairs").replace("options = { rows = 24 }", ""))
     assert learn("mine.toml", "--out", "out", "--no-plot") == 2
-    assert "data.loader 'own_parts_of_a_test:pairs' must return a Federation or Examples, got a list" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "data.loader 'own_parts_of_a_test:pairs' must return a Federation or Examples, got a list" in said
 
 
 def test_a_module_that_cannot_be_read_is_named(beside):
     (beside / "own_parts_of_a_test_with_a_slip.py").write_text("def loader(:\n")
     (beside / "mine.toml").write_text(OWN.replace("test:loader", "test_with_a_slip:loader"))
-    with pytest.raises(ValueError, match="data.loader is .*slip:loader', and importing it ends in SyntaxError"):
+    with pytest.raises(ValueError, match=r"data.loader is .*slip:loader', and importing it ends in SyntaxError"):
         read(beside / "mine.toml")
 
 
