@@ -29,6 +29,8 @@ def imported(where: str, place: str) -> Any:
             found = getattr(found, part)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise ValueError(f"{where} must be module:name, and {place!r} is not found: {error}") from None
+    except Exception as error:  # of the module as it is read: a slip in its syntax, say
+        raise ValueError(f"{where} is {place!r}, and importing it ends in {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove("")
     return found

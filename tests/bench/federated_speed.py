@@ -2,14 +2,17 @@
 
 ``python -m tests.bench.federated_speed`` measures every row that FEDERATED.csv does not have, each in a process of its own,
 and writes its line before the next begins: run it again to go on after a stop.  ``--rows network/numba cnn/jax`` are these
-rows anew, ``--python PATH`` an interpreter that has PyTorch or Opacus; what an interpreter has no package for is left out.
-``--page`` prints the tables of FEDERATED.md.
+rows anew, ``--python PATH`` an interpreter that has PyTorch, Opacus or pfl; what an interpreter has no package for is left
+out.
+``--together`` lets rows that are compared take turns in one process, on a machine that others use as well.  ``--page``
+prints the tables of FEDERATED.md.
 
 A row is a way with a model: "plain" is without clipping, "clipped" with each example's gradient at norm 1, "private" with
 the noise of DP-SGD as well.  The kinds of a row take turns for BUSY seconds, REPEATS times at least, and the least counts,
 in seconds of processors, which other programs on the machine change less than the clock's; a first round is not timed: it
 compiles.  All ways get the same batches; the others' noise is their own library's.  SGEMM is NumPy's products of the
-matrices of each step, without all else.
+matrices of each step, without all else.  pfl runs the round of ``pfl_rounds`` in a process of its own, which says its
+seconds; it also averages the clients' networks.
 
 Belongs here: the round in other people's words, as fast as they document it.  Does not belong here: assertions on speed,
 memory (``federated_scale``).
@@ -28,6 +31,7 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import process_time
 
 import numpy as np
@@ -227,6 +231,28 @@ def opacus(round):
     return {"clipped": runs(0.0), "private": runs(1.0)}
 
 
+def pfl(round):
+    if round.cnn:
+        return {}
+    rng, at = np.random.default_rng(1), np.arange(round.C)[:, None]
+    layers = [0.05 * rng.standard_normal(shape).astype(np.float32) for shape in ((785, 50), (51, 10))]
+    rows = round.rows.reshape(round.C, -1)
+    with TemporaryDirectory() as folder:
+        path = f"{folder}/problem"
+        parts = {"x": round.x[at, rows], "y": round.y[at, rows], "first": layers[0], "second": layers[1]}
+        np.savez(f"{path}.npz", **parts, rate=RATE, batch=BATCH)
+        order = [sys.executable, str(Path(__file__).with_name("pfl_rounds.py")), path]
+        process = subprocess.Popen(order, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)  # ends with its input
+        process.stdout.readline()  # the first round is done, and the folder is not needed any more
+
+    def run():
+        process.stdin.write("\n")
+        process.stdin.flush()
+        return float(process.stdout.readline().split()[1])
+
+    return {"plain": run}
+
+
 def sgemm(round):
     if round.cnn:
         return {}
@@ -252,24 +278,31 @@ WAYS = {
     "torch-loop": ("torch", torch_loop),
     "torch-vmap": ("torch", torch_vmap),
     "opacus": ("opacus", opacus),
+    "pfl": ("pfl", pfl),
     "sgemm": ("numpy", sgemm),
 }
 
 
-def measured(model, way):
-    """Least processor seconds of each kind of a row."""
-    runs = WAYS[way][1](Round(CLIENTS[model], model))
+def measured(rows):
+    """Least processor seconds of each kind of each of these rows, which take turns."""
+    runs = {(row, kind): run for row in rows for kind, run in WAYS[row[1]][1](Round(CLIENTS[row[0]], row[0])).items()}
     least = dict.fromkeys(runs, np.inf)
     for run in runs.values():
         run()
-    start, times = process_time(), 0
-    while times < REPEATS or process_time() - start < BUSY:
-        for kind, run in runs.items():
-            begun = process_time()
-            run()
-            least[kind] = min(least[kind], process_time() - begun)
+    busy, times = 0.0, 0
+    while times < REPEATS or busy < BUSY * len(rows):
+        for at, run in runs.items():
+            seconds = timed(run)
+            busy, least[at] = busy + seconds, min(least[at], seconds)
         times += 1
     return least
+
+
+def timed(run):
+    """Processor seconds of a round: what it says of another process, else this one's."""
+    begun = process_time()
+    answer = run()
+    return answer if isinstance(answer, float) else process_time() - begun
 
 
 def machine():
@@ -282,15 +315,17 @@ def machine():
     return f"{name}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.0f}"
 
 
-def line(model, way):
-    """The line of a row, measured now; None where its package or this kind of model is missing."""
-    package = WAYS[way][0]
-    found = measured(model, way) if importlib.util.find_spec(package) else {}
-    if not found:
-        return None
-    seconds = {kind: f"{found[kind]:.3g}" if kind in found else "" for kind in KINDS}
-    said = {"versions": f"{package} {version(package)}", "machine": machine(), "date": datetime.date.today().isoformat()}
-    return {"model": model, "way": way, **seconds, **said}
+def lines_of(rows):
+    """The lines of rows, measured now in turns; without those whose package, or this kind of model, is missing."""
+    there = [row for row in rows if importlib.util.find_spec(WAYS[row[1]][0])]
+    found, lines = measured(there), []
+    for model, way in there:
+        seconds = {kind: f"{found[(model, way), kind]:.3g}" for kind in KINDS if ((model, way), kind) in found}
+        if seconds:
+            package, today = WAYS[way][0], datetime.date.today().isoformat()
+            said = {"versions": f"{package} {version(package)}", "machine": machine(), "date": today}
+            lines.append({"model": model, "way": way, **dict.fromkeys(KINDS, ""), **seconds, **said})
+    return lines
 
 
 def kept():
@@ -337,7 +372,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", nargs="*", choices=["/".join(row) for row in ALL])
     parser.add_argument("--python", default=sys.executable)
-    parser.add_argument("--one", action="store_true", help="measure one row here and print its line")
+    parser.add_argument("--together", action="store_true", help="all rows in one process, in turns: for ratios of them")
+    parser.add_argument("--one", action="store_true", help="measure these rows here and print their lines")
     parser.add_argument("--page", action="store_true")
     given = parser.parse_args()
     rows = [tuple(row.split("/")) for row in given.rows] if given.rows else [row for row in ALL if row not in kept()]
@@ -345,13 +381,14 @@ def main():
         print(page(kept()), end="")
         return
     if given.one:
-        print(json.dumps(line(*rows[0])))
+        print(json.dumps(lines_of(rows)))
         return
-    for row in rows:
-        order = [given.python, "-m", "tests.bench.federated_speed", "--one", "--rows", "/".join(row)]
-        found = json.loads(subprocess.run(order, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
-        print(*row, found and [found[kind] for kind in KINDS], flush=True)
-        if found:
+    for some in [rows] if given.together else [[row] for row in rows]:
+        order = [given.python, "-m", "tests.bench.federated_speed", "--one", "--rows", *("/".join(row) for row in some)]
+        answer = subprocess.run(order, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
+        for found in json.loads(answer):
+            row = (found["model"], found["way"])
+            print(*row, [found[kind] for kind in KINDS], flush=True)
             keep(kept() | {row: found})
 
 

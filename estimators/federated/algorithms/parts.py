@@ -132,6 +132,8 @@ class Parts:
             if len(others):
                 kept.append((others, self.client_alone(task, others, self.client_part(state, others), t)))
         changed, notes = self.server_aggregate(terms, server, t, clients, reply)
+        for positions, mine in kept:
+            fitting(positions, mine, state, t)
         if task.meter is not None:
             task.meter.close(clients)
         state |= changed
@@ -160,6 +162,17 @@ class Parts:
         return found if personal is None else {**found, "personal": personal}
 
 
+def fitting(positions: np.ndarray, mine: Mapping[str, Any], state: Mapping[str, Any], t: int) -> None:
+    """Refuse what clients keep, if it is no row of the state's own entries, before any of the state is changed."""
+    for name, rows in mine.items():
+        if name not in state:
+            made = ", ".join(state)
+            raise ValueError(f"clients keep {name!r} after round {t + 1}, which start does not make; it makes {made}")
+        wanted = (len(positions), *state[name].shape[1:])
+        if np.shape(rows) != wanted:
+            raise ValueError(f"clients must keep {name} of shape {wanted} after round {t + 1}, got {np.shape(rows)}")
+
+
 @typed
 def whole(clients: np.ndarray, reply: Mapping[str, Any], t: int) -> None:
     """Refuse replies that do not have a row of finite numbers for each client.
@@ -170,7 +183,10 @@ def whole(clients: np.ndarray, reply: Mapping[str, Any], t: int) -> None:
     ValueError: client 5 sends numbers that are not finite (ends) in round 1; lower its learning_rate, or leave it out
     """
     for name, rows in reply.items():
-        rows = np.asarray(rows)
+        try:
+            rows = np.asarray(rows)
+        except ValueError:
+            raise ValueError(f"client_update must reply with rows of one shape as {name}, got several shapes") from None
         if rows.shape[:1] != (len(clients),):
             raise ValueError(
                 f"client_update must reply with a row of {name} for each of {len(clients)} clients, got shape {rows.shape}"

@@ -20,7 +20,7 @@ from estimators.federated.kinds import typed
 from estimators.numerics.validation import index, shown
 from estimators.tables.client_table import by_client
 from estimators.tables.columns import Untold
-from estimators.tables.table_file import CsvTable, open_parquet
+from estimators.tables.table_file import FOREIGN, CsvTable, open_parquet
 
 __all__ = ["table"]
 
@@ -92,10 +92,15 @@ def columns(path: Path, content: bytes, response: str, client: str | None, featu
     if path.suffix.lower() in (".parquet", ".pq"):
         opened = open_parquet(path, content)
     else:
+        what = next((what for magic, what in FOREIGN.items() if content.startswith(magic)), None)
+        if what:
+            raise ValueError(f"{path} is {what}")
         try:
             opened = CsvTable(content.decode("utf-8-sig").splitlines(keepends=True), str(path))
         except UnicodeDecodeError:
             raise ValueError(f"{path} is no text in UTF-8; save it again as CSV in UTF-8") from None
+    if not opened.header:
+        raise ValueError(f"{path} is empty; its first line must name the columns")
     response, client = response.lower(), None if client is None else client.lower()
     chosen = [name for name in opened.header if name and name not in (response, client)]
     chosen = chosen if features is None else [name.lower() for name in features]

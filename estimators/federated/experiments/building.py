@@ -18,6 +18,7 @@ import numpy as np
 
 from estimators.federated.algorithms.catalogue import made
 from estimators.federated.experiments import vocabulary
+from estimators.numerics.validation import shown
 
 if TYPE_CHECKING:
     from estimators.federated.data.federation import Federation
@@ -120,11 +121,13 @@ def _task(recipe, folder, seed, backend, workers):
 def _federation(source, folder, seed):
     source = json.loads(source)
     pool = _pool(source["loader"], folder, json.dumps(source["options"]), seed if seeded(source) else None)
+    from estimators.federated.data import Examples, Federation
+
+    if not isinstance(pool, (Examples, Federation)):
+        raise ValueError(f"data.loader {source['loader']!r} must return a Federation or Examples, got {shown(pool)}")
     for name, arguments in source["steps"]:
         step = vocabulary.steps()[name]
         pool = step(pool, **filled(step, arguments, seed=seed))
-    from estimators.federated.data import Federation
-
     if not isinstance(pool, Federation):
         raise ValueError(f"data.steps must end with a partition: {pool.name} has no clients yet")
     return pool.scaled(flat=True)

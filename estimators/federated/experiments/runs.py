@@ -12,11 +12,14 @@ Belongs here: doing a run, going on with it, refusing another one's folder, the 
 from __future__ import annotations
 
 import json
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,8 +68,8 @@ def execute(
     Raises
     ------
     ValueError
-        If a round releases what the algorithm's privacy plan does not have, with the rounds before it kept; or if the folder
-        holds another configuration, other data or only damaged checkpoints, each with what to do.
+        If a round releases what the algorithm's privacy plan does not have, or raises any error, with the rounds before it
+        kept; or if the folder holds another configuration, other data or only damaged checkpoints, each with what to do.
     OSError
         If the disk is full or one of several processes was killed, with finished rounds kept.
     Held
@@ -99,7 +102,8 @@ def execute_alone(
     if done is not None:
         return done
     stored, used = configuration(run, folder), provenance.versions(run.setup.backend)
-    built = build(run, data_dir, workers=workers)
+    with told():
+        built = build(run, data_dir, workers=workers)
     origin, made_by = portable(built.task.federation.provenance), provenance.code(run)
     if stored is not None and stored["provenance"] != origin:
         raise ValueError(f"{folder} was begun with other data; give those, another --out, or --fresh to begin anew")
@@ -154,10 +158,11 @@ def rounds_of(
     state, record, _ = found or (None, {"finished": 0, "history": [], "seconds": 0.0}, "")
     history, begun = list(record["history"]), time.monotonic() - record["seconds"]
     checkpoints.write(folder / HISTORY, b"".join(map(line, history)))
-    promises = summarised(algorithm.guarantees(task, rounds=rounds), task.groups)  # what cannot be promised is not run
+    with told():
+        promises = summarised(algorithm.guarantees(task, rounds=rounds), task.groups)  # what cannot be promised is not run
     stored, failed, last = time.monotonic(), None, None
     try:
-        for step in steps(state=state, finished=record["finished"]):
+        for step in stepping(steps(state=state, finished=record["finished"])):
             last = step
             if step.record is not None:
                 history.append(step.record)
@@ -170,10 +175,12 @@ def rounds_of(
                 stored = time.monotonic()
             if progress is not None:
                 progress(step.finished, rounds, step.record)
-    except (ValueError, ChildProcessError):  # a plan not kept, a reply not finite, a dead process
+    except (ValueError, ChildProcessError) as error:  # a plan not kept, a reply not finite, a dead process
         if last is not None:
             so_far = {"finished": last.finished, "history": history, "seconds": time.monotonic() - begun}
             checkpoints.save(folder, last.state, so_far)
+        done = last.finished if last is not None else record["finished"]
+        error.add_note(f"round {done + 1} of {rounds} is not done" + (", those before it are kept" if done else ""))
         raise
     except Diverged as error:
         failed = ", ".join([str(error), *getattr(error, "__notes__", ())])
@@ -202,6 +209,44 @@ def rounds_of(
     checkpoints.write(folder / RESULT, line(result))
     checkpoints.remove(folder)
     return json.loads(line(result))
+
+
+def stepping(steps: Iterator[Any]) -> Iterator[Any]:
+    """The rounds, whose errors say where they were raised."""
+    with told():
+        yield from steps
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Make any error of a loader, a model or an algorithm a ValueError that says which it was and where it was raised.
+
+    ValueErrors are left as they are, as are those of the system (a full disk, a killed process) but for lost connections.
+
+    >>> with told():
+    ...     {}["ends"]
+    Traceback (most recent call last):
+    ...
+    ValueError: KeyError: 'ends' (<doctest ...>, line 2, in <module>)
+    """
+    from estimators.federated.backend import Diverged
+
+    try:
+        yield
+    except (ValueError, Diverged, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and not isinstance(error, (ConnectionError, TimeoutError)):
+            raise
+        raise ValueError(f"{type(error).__name__}: {error} ({place(error)})") from error
+
+
+def place(error: Exception) -> str:
+    """The last line that is the user's own, or else the last one, in words."""
+    frames = extract_tb(error.__traceback__)
+    ours = (str(Path(__file__).parents[2]), sys.prefix, sys.base_prefix)
+    frame = next((frame for frame in reversed(frames) if not frame.filename.startswith(ours)), frames[-1])
+    return f"{Path(frame.filename).name}, line {frame.lineno}, in {frame.name}"
 
 
 def append(path: Path, content: bytes) -> None:

@@ -67,7 +67,8 @@ def sweep(
 ) -> Generator[Outcome | Any, Any, None]:
     """Do all runs and yield an Outcome after each, in any order.
 
-    A run that diverges, or that cannot be done (an epsilon that cannot be met, say), leaves the others alone.  Runs that
+    A run that diverges, or that cannot be done (an epsilon that cannot be met, an error in one's own algorithm), leaves the
+    others alone.  Runs that
     another process is doing come last, with its result if it has finished them by then.
 
     Parameters
@@ -127,7 +128,8 @@ def attempt(run: Run, directory: str | Path, data_dir: str | Path | None, **opti
     try:
         return Outcome(run, execute(run, directory, data_dir, say=messages.append, **options), "", tuple(messages))
     except (ValueError, Held) as error:
-        return Outcome(run, None, str(error), tuple(messages), isinstance(error, Held))
+        said = "; ".join([str(error), *getattr(error, "__notes__", ())])
+        return Outcome(run, None, said, tuple(messages), isinstance(error, Held))
 
 
 @contextmanager

@@ -2,6 +2,9 @@
 
 import argparse
 import json
+import re
+import sys
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -9,8 +12,9 @@ import numpy as np
 import pytest
 
 from estimators.federated.data import Examples, files, table
-from estimators.federated.experiments import building
+from estimators.federated.experiments import building, checkpoints
 from estimators.federated.experiments.experiment import read
+from estimators.federated.training import training
 from estimators.system import outside
 from figures.learn.command import add_learn
 
@@ -139,6 +143,108 @@ def test_mistakes_are_named(beside, change, says):
         read(beside / "mine.toml")
 
 
+FAILING = """
+
+@dataclass(frozen=True, kw_only=True)
+class Failing(FedAvg):
+    how: str = ""
+
+    def client_update(self, task, clients, message, own, t):
+        reply, mine = super().client_update(task, clients, message, own, t)
+        if t < 2 or not self.how:
+            return reply, mine
+        if self.how == "error":
+            raise RuntimeError("the colour of client 3")
+        if self.how == "lost":
+            raise ConnectionResetError("client 3 is gone")
+        if self.how == "none":
+            return None
+        if self.how == "nothing":
+            return {}, mine
+        if self.how == "fewer":
+            return {"ends": reply["ends"][1:]}, mine
+        if self.how == "ragged":
+            return {"ends": [[1.0], [1.0, 2.0], [1.0], [1.0]]}, mine
+        if self.how == "not finite":
+            return {"ends": reply["ends"] * float("nan")}, mine
+        return reply, {"personal": reply["ends"]}
+
+class Kept(Failing):
+    def start(self, task, *, rounds):
+        state = super().start(task, rounds=rounds)
+        return {**state, "kept": state["shared"] * np.ones((task.n_clients, 1))}
+
+    own = ("kept",)
+
+    def client_update(self, task, clients, message, own, t):
+        reply, mine = super().client_update(task, clients, message, own, t)
+        return reply, {"kept": reply["ends"][:, : 3 if t == 2 and self.how else None]}
+
+def pairs(seed):
+    return [([[1.0, 2.0]], [1])] * 4
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("error", r"RuntimeError: the colour of client 3 \(own_parts_of_a_test.py, line \d+, in client_update\)"),
+        ("lost", "ConnectionResetError: client 3 is gone"),
+        ("none", "TypeError: cannot unpack"),
+        ("nothing", "KeyError: 'ends'"),
+        ("fewer", r"a row of ends for each of 4 clients, got shape \(3, 11\)"),
+        ("ragged", "rows of one shape as ends"),
+        ("not finite", "client 0 sends numbers that are not finite"),
+        ("unknown", "clients keep 'personal' after round 3, which start does not make; it makes shared"),
+    ],
+)
+def test_an_error_of_ones_own_algorithm_leaves_others_alone_and_keeps_its_rounds(beside, capsys, how, says):
+    (beside / "own_parts_of_a_test.py").write_text(MODULE + FAILING)
+    text = OWN.replace("own_parts_of_a_test:Halved", "own_parts_of_a_test:Failing").replace("rounds = 2", "rounds = 4")
+    fails = text.replace("{ learning_rate = 0.3 }", f'{{ learning_rate = 0.3, how = "{how}" }}', 1)
+    (beside / "mine.toml").write_text(fails)
+    sys.modules.pop("own_parts_of_a_test", None)
+    assert learn("mine.toml", "--out", "out", "--no-plot") == 2
+    said = capsys.readouterr().err
+    assert re.search(f"halved-seed0 is not done: .*{says}.*; round 3 of 4 is not done, those before it are kept", said), said
+    assert [*results(beside / "out" / "mine")] == ["averaged"]
+    state, record, _ = checkpoints.load(beside / "out" / "mine" / "halved-seed0")
+    assert record["finished"] == 2
+    built = building.build(read(beside / "mine.toml").runs()[0])
+    whole = next(step for step in training(replace(built.algorithm, how=""), built.task, rounds=4) if step.finished == 2)
+    np.testing.assert_array_equal(state["shared"], whole.state["shared"])
+
+
+def test_rows_of_another_length_that_clients_keep_change_nothing(beside):
+    (beside / "own_parts_of_a_test.py").write_text("import numpy as np\n" + MODULE + FAILING)
+    sys.modules.pop("own_parts_of_a_test", None)
+    (beside / "mine.toml").write_text(OWN)
+    built = building.build(read(beside / "mine.toml").runs()[0])
+    kept = sys.modules["own_parts_of_a_test"].Kept
+    steps = training(kept(learning_rate=0.3, how="short"), built.task, rounds=4)
+    state = [next(steps), next(steps)][-1].state
+    before = state["shared"].copy()
+    with pytest.raises(ValueError, match=r"clients must keep kept of shape \(4, 11\) after round 3, got \(4, 3\)"):
+        next(steps)
+    np.testing.assert_array_equal(state["shared"], before)
+
+
+def test_a_loader_of_something_else_is_named(beside, capsys):
+    (beside / "own_parts_of_a_test.py").write_text(MODULE + FAILING)
+    sys.modules.pop("own_parts_of_a_test", None)
+    (beside / "mine.toml").write_text(OWN.replace("test:loader", "test:pairs").replace("options = { rows = 24 }", ""))
+    assert learn("mine.toml", "--out", "out", "--no-plot") == 2
+    said = capsys.readouterr().err
+    assert "data.loader 'own_parts_of_a_test:pairs' must return a Federation or Examples, got a list" in said
+
+
+def test_a_module_that_cannot_be_read_is_named(beside):
+    (beside / "own_parts_of_a_test_with_a_slip.py").write_text("def loader(:\n")
+    (beside / "mine.toml").write_text(OWN.replace("test:loader", "test_with_a_slip:loader"))
+    with pytest.raises(ValueError, match=r"data.loader is .*slip:loader', and importing it ends in SyntaxError"):
+        read(beside / "mine.toml")
+
+
 def rows_of(seed=0, n=40):
     rng = np.random.default_rng(seed)
     x, client = rng.normal(size=(n, 3)), np.array([f"c{k % 4}" for k in range(n)])
@@ -219,9 +325,17 @@ def test_a_mistake_in_a_table_names_its_place_and_nothing_that_stands_there(besi
     assert "73" not in str(caught.value)
 
 
-def test_a_table_that_is_no_text_is_refused(beside):
-    (beside / "my.csv").write_bytes(b"client,x,y\na,\xff,2\n")
-    with pytest.raises(ValueError, match="no text in UTF-8"):
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"client,x,y\na,\xff,2\n", "no text in UTF-8"),
+        (b"PK\x03\x04", "an archive or an Excel file; save it as CSV"),
+        (b"", "is empty; its first line must name the columns"),
+    ],
+)
+def test_a_table_that_is_no_text_is_refused(beside, content, says):
+    (beside / "my.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=says):
         table(beside / "my.csv")
 
 
