@@ -4,10 +4,10 @@
 
 A mutant is one changed operator, comparison, number or sign in the body of one function, or in a default of its arguments.
 It is killed when one of the tests that enter the function, or a function that calls it, fails, or spins far beyond its usual
-processor time.  One that has passed those of its tests for which there was time, while others were left, is cut short and
-not decided: it has not survived what it was not asked.  Mutants that compute the same value stand in
-`equivalent_mutants.txt`, with the reason why.  Fates are kept in build/mutants, so
-that a run that was stopped goes on, one after new tests tries the survivors only; tests that killed in a file come first.
+processor time, and does neither without the mutant.  One that has passed those of its tests for which there was time, while
+others were left, is cut short and not decided: it has not survived what it was not asked.  Mutants that compute the same
+value stand in `equivalent_mutants.txt`, with the reason why.  Fates are kept in build/mutants, so that a run that was stopped
+goes on, one after new tests tries the survivors only; tests that killed in a file come first.
 
 Most run in forks of one session (swaps.py); what runs at import or in other processes gets a tree of its own.
 
@@ -249,7 +249,17 @@ def tests_of(mutant, reach, called_by, kernel, killers):
         file = _file(test)
         return (-killed.get(test, 0), file != mutant.file, file != own, not file.startswith(room), found[test], test)
 
-    return [(t, found[t]) for t in sorted(found, key=near)]
+    return [(t, found[t]) for t in spread(sorted(found, key=near), killed)]
+
+
+def spread(tests, first):
+    """Tests in their order, but of each function one case, and all of `first`, before the others, which mostly ask the same."""
+    turns, rank = Counter(), {}
+    for test in tests:
+        function = test.split("[")[0]
+        rank[test] = 0 if test in first else turns[function]
+        turns[function] += 1
+    return sorted(tests, key=rank.__getitem__)
 
 
 def _file(test):
@@ -350,13 +360,13 @@ def afar(mutant, parts, reach):
     return [(some, cost) for part, cost in parts if (some := [t for t in part if t in early])]
 
 
-def trial(mutant, parts, elsewhere, imported_by):
-    """The other tests, for one session."""
+def trial(mutant, parts, elsewhere, imported_by, costs):
+    """The other tests, for one session, and the processor seconds after which each is taken to spin."""
     others = {t for part, _ in elsewhere for t in part if _is_away(t)}
-    tests = [t for part, _ in parts for t in part if t not in others]
-    seconds = SLACK * sum(cost for _, cost in parts) + (KERNEL if imported_by else SPARE)
+    spare = KERNEL if imported_by else SPARE
+    tests = {t: SLACK * costs[t] + spare for part, _ in parts for t in part if t not in others}
     before = (ROOT / mutant.file).read_text(encoding="utf-8")
-    return swaps.Trial(mutant.key, mutant.file, before, mutant.source, tests, seconds, imported_by.get(mutant.file, ()))
+    return swaps.Trial(mutant.key, mutant.file, before, mutant.source, tests, imported_by.get(mutant.file, ()))
 
 
 def killers_of(folder):
@@ -427,16 +437,20 @@ def main(arguments=None):
     known = kept(path, tests, a.wide)
     left = {k: parts for k, parts in plans.items() if k not in known and parts and str(sample[k]) not in same}
     elsewhere = {k: afar(sample[k], parts, reach) for k, parts in left.items()}
-    if trials := [trial(sample[k], parts, elsewhere[k], imported_by if k in kernels else {}) for k, parts in left.items()]:
+    costs = {t: seconds for known in reach.values() for t, (seconds, _) in known["tests"].items()}
+    if trials := [
+        trial(sample[k], parts, elsewhere[k], imported_by if k in kernels else {}, costs) for k, parts in left.items()
+    ]:
         trials = [t for t in trials if t.tests]
-        controls = [replace(t, name=f"control {t.name}", after=t.before, tests=t.tests[:20]) for t in trials[: a.controls]]
+        controls = [replace(t, name=f"control {t.name}", after=t.before, tests=dict(list(t.tests.items())[:20]))
+                    for t in trials[: a.controls]]  # fmt: skip
 
         def tell(name, status, seconds, by):
             if name.startswith("control "):
                 if status:
                     print(f"without a mutant {by} ends with {status}", flush=True)
                     os._exit(1)
-            elif status != swaps.UNFIT:
+            elif status not in (swaps.UNFIT, swaps.HOLLOW):  # which are asked again, in trees of their own
                 keep(name, status, seconds, by, bool(elsewhere[name]))
 
         # At the end too: what a session has gathered, as a warning of its own, must not be what fails a mutant's tests.

@@ -106,6 +106,12 @@ def test_callers_are_those_who_use_the_name_where_the_file_is_imported():
     assert mutants.importers(texts)["estimators/room/x.py"] == {"estimators/room/x.py", "estimators/y.py", "estimators/w.py"}
 
 
+def test_one_case_of_each_test_comes_before_the_others_but_for_those_that_have_killed():
+    plan = ["f.py::a[1]", "f.py::a[2]", "f.py::a[3]", "f.py::b", "f.py::c[1]"]
+    assert mutants.spread(plan, ()) == ["f.py::a[1]", "f.py::b", "f.py::c[1]", "f.py::a[2]", "f.py::a[3]"]
+    assert mutants.spread(plan, {"f.py::a[2]": 1})[:2] == ["f.py::a[1]", "f.py::a[2]"]
+
+
 def test_the_quick_tests_come_first_and_the_rest_is_bounded():
     plan = [("f.py::a", 6.0), ("f.py::b", 6.0), ("g.py::c", 1.0), ("g.py::d", 80.0), ("g.py::e", 20.0)]
     ((quick, first), (wide, second)), left_out = mutants.parted(plan, 90.0)
