@@ -11,7 +11,9 @@ tests of such, and mutants that cannot be swapped, need a tree of their own.
 import ast
 import gc
 import inspect
+import math
 import signal
+import time
 import types
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -27,6 +29,7 @@ from numba.core.caching import NullCache
 from numba.core.dispatcher import Dispatcher
 
 UNFIT = 98  # exit status: this change needs a tree of its own
+CUT = 96  # tests were left when the budget was spent
 HOLLOW = 97  # the test that failed fails without the mutant, too
 
 
@@ -34,7 +37,8 @@ HOLLOW = 97  # the test that failed fails without the mutant, too
 class Trial:
     """A mutant's name, its file, the text of the file before and after, its tests in order, each with processor seconds.
 
-    They are those after which a test is taken to spin; a mutant that hangs costs those of one test, not of all.
+    They are those after which a test is taken to spin; a mutant that hangs costs those of one test, not of all.  Once all
+    tests have used `budget`, no other begins.
     """
 
     name: str
@@ -43,6 +47,7 @@ class Trial:
     after: str
     tests: Mapping[str, float]
     stale: Iterable[str] = ()
+    budget: float = math.inf
 
 
 # --- code in the place of code --------------------------------------------------------------------------------------------
@@ -225,7 +230,11 @@ class Session:
         if trial.after != trial.before and not swapped(self.home / trial.file, trial.before, trial.after, self.live, stale):
             return UNFIT
         chosen: list[Any] = [self.items[t] for t in trial.tests if t in self.items]
+        until = time.process_time() + trial.budget
         for item, following in pairwise([*chosen, None]):
+            if time.process_time() > until:
+                killer.unlink(missing_ok=True)
+                return CUT
             killer.write_text(item.nodeid)  # where a signal ends it
             warm.allow(trial.tests[item.nodeid])
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -244,4 +253,4 @@ def tried(trials: Sequence[Trial], at_once: int, told: Told, home: Path) -> int:
     return warm.run_tests(home, files, None, Session(home, trials, at_once, told))
 
 
-__all__ = ["HOLLOW", "UNFIT", "Live", "Session", "Trial", "swapped", "tried"]
+__all__ = ["CUT", "HOLLOW", "UNFIT", "Live", "Session", "Trial", "swapped", "tried"]
