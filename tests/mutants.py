@@ -31,7 +31,6 @@ import random
 import re
 import signal
 import sys
-import tempfile
 import time
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -294,11 +293,19 @@ def nearest(mutant, called_by, most):
 
 
 def guessed(sample, called_by, most):
-    """The plans of mutants for which nobody has noted what tests enter."""
+    """The plans of mutants for which nobody has noted what tests enter: by functions of tests, with all their cases."""
     files = {k: nearest(m, called_by, most) for k, m in sample.items()}
-    names = collected({f for chosen in files.values() for f in chosen})
-    near = {k: spread([t for f in chosen for t in names[f]], ()) for k, chosen in files.items()}
+    near = {k: [t for f in chosen for t in functions_of(f)] for k, chosen in files.items()}
     return {k: [(tests, GUESS * len(tests))] if tests else [] for k, tests in near.items()}
+
+
+@cache
+def functions_of(file):
+    """The tests of a file, without their cases; of a module the file itself, for all its doctests."""
+    if not file.startswith("tests/"):
+        return [file]
+    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+    return [f"{file}::{f.name}" for f in tree.body if isinstance(f, ast.FunctionDef) and f.name.startswith("test")]
 
 
 @cache
@@ -306,25 +313,6 @@ def spoken():
     """How often each word stands in each file of tests of `estimators`."""
     paths = sorted(ROOT.glob("tests/estimators/**/test_*.py"))
     return {p.relative_to(ROOT).as_posix(): Counter(re.findall(r"\w+", p.read_text(encoding="utf-8"))) for p in paths}
-
-
-def collected(files):
-    """The tests of files by file, as pytest names them."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "names"
-
-        class Names:
-            def pytest_collection_finish(self, session):
-                out.write_text("\n".join(item.nodeid for item in session.items))
-
-        def job(home):
-            warm.tree(home, {})
-            warm.enter(home, home / "log.txt")
-            return warm.run_tests(home, sorted(files), None, Names(), only=True)
-
-        list(warm.run([("collect", job, SECONDS)], 1))
-        names = out.read_text().splitlines()
-    return {f: [n for n in names if _file(n) == f] for f in files}
 
 
 def _file(test):

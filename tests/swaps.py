@@ -200,7 +200,7 @@ class Session:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of pytest's loop over tests."""
-        self.items = {item.nodeid: item for item in session.items}
+        self.items = session.items
         self.live = Live()
         gc.freeze()
         killers = self.home / "killers"
@@ -214,7 +214,8 @@ class Session:
 
     def checked(self, trial: Trial, test: str, status: int) -> int:
         """The status of a trial that a test has ended, if the test passes where nothing is mutated."""
-        allowed = trial.tests.get(test, 0.0)
+        names = test, test.split("[")[0], test.split("::")[0]
+        allowed = max(trial.tests.get(name, 0.0) for name in names)
         if trial.after == trial.before or not allowed:
             return status
         if (test, allowed) not in self.without:
@@ -229,14 +230,14 @@ class Session:
         stale = [self.home / f for f in trial.stale]
         if trial.after != trial.before and not swapped(self.home / trial.file, trial.before, trial.after, self.live, stale):
             return UNFIT
-        chosen: list[Any] = [self.items[t] for t in trial.tests if t in self.items]
+        chosen: list[Any] = warm.cases(self.items, trial.tests)
         until = time.process_time() + trial.budget
-        for item, following in pairwise([*chosen, None]):
+        for (item, name), (following, _) in pairwise([*chosen, (None, "")]):
             if time.process_time() > until:
                 killer.unlink(missing_ok=True)
                 return CUT
             killer.write_text(item.nodeid)  # where a signal ends it
-            warm.allow(trial.tests[item.nodeid])
+            warm.allow(trial.tests[name])
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if self.failed:
                 killer.write_text(self.failed)

@@ -112,6 +112,34 @@ def test_one_case_of_each_test_comes_before_the_others_but_for_those_that_have_k
     assert mutants.spread(plan, {"f.py::a[2]": 1})[:2] == ["f.py::a[1]", "f.py::a[2]"]
 
 
+def test_without_a_map_the_files_that_speak_most_of_a_mutant_are_asked(monkeypatch):
+    said = {
+        "tests/estimators/room/test_x.py": mutants.Counter({"x": 1}),
+        "tests/estimators/room/test_z.py": mutants.Counter({"double": 2}),
+        "tests/estimators/other/test_y.py": mutants.Counter({"double": 9, "outer": 9}),
+        "tests/estimators/other/test_w.py": mutants.Counter({"nothing": 9}),
+    }
+    monkeypatch.setattr(mutants, "spoken", lambda: said)
+    m = mutants.Mutant("estimators/room/x.py", "double", "", "", ">>> double(3)")
+    called_by = {"estimators/room/x.py::double": {"estimators/y.py::outer"}}
+    own, others = ["estimators/room/x.py", "tests/estimators/room/test_x.py"], ["tests/estimators/other/test_y.py"]
+    assert mutants.nearest(m, called_by, 2) == own + others
+    assert mutants.nearest(m, {}, 9) == [*own, "tests/estimators/room/test_z.py", *others]
+    here = Path(__file__).relative_to(mutants.ROOT).as_posix()
+    assert f"{here}::test_the_sample_is_fixed_by_the_seed" in mutants.functions_of(here)
+    assert mutants.functions_of("estimators/room/x.py") == ["estimators/room/x.py"]
+
+
+def test_names_of_functions_stand_for_their_cases_one_of_each_first():
+    class Item:
+        def __init__(self, nodeid):
+            self.nodeid = nodeid
+
+    items = [Item(n) for n in ("t.py::a[1]", "t.py::a[2]", "t.py::b", "m.py::m", "m.py::m.f", "t.py::c[1]", "t.py::c[2]")]
+    found = [item.nodeid for item, _ in warm.cases(items, ["m.py", "t.py::b", "t.py::a", "t.py::c[2]", "t.py::none"])]
+    assert found == ["m.py::m", "m.py::m.f", "t.py::b", "t.py::a[1]", "t.py::c[2]", "t.py::a[2]"]
+
+
 def test_the_quick_tests_come_first_and_the_rest_is_bounded():
     plan = [("f.py::a", 6.0), ("f.py::b", 6.0), ("g.py::c", 1.0), ("g.py::d", 80.0), ("g.py::e", 20.0)]
     ((quick, first), (wide, second)), left_out = mutants.parted(plan, 90.0)

@@ -167,6 +167,7 @@ def test_a_session_tells_killed_from_survived_and_by_which_test(tmp_path, monkey
     trials = [swaps.Trial(n, *DOUBLE, text, tests) for n, text in mutants_of.items()]
     trials += [swaps.Trial(n, *DOUBLE, mutants_of["power"], {f"tests/test_x.py::test_that_{n}_by_itself": 1.0})
                for n in ("fails", "takes_long")]  # fmt: skip
+    trials.append(swaps.Trial("cut", *DOUBLE, mutants_of["power"], tests, budget=-1.0))
     subprocess.run([sys.executable, "-c", "from estimators.room.x import half; half(4)"], cwd=root, check=True)  # kept
     ends = tmp_path / "ends"
 
@@ -186,6 +187,7 @@ def test_a_session_tells_killed_from_survived_and_by_which_test(tmp_path, monkey
         "third": (1, "test_of_seven"),
         "power": (0, ""),
         "text": (swaps.UNFIT, ""),
+        "cut": (swaps.CUT, ""),
         "fails": (swaps.HOLLOW, "test_that_fails_by_itself"),
         "kernel": (1, "test_of_the_kernel"),
     }

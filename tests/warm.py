@@ -157,6 +157,19 @@ def allow(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
 
 
+def cases(items: Iterable[pytest.Item], names: Iterable[str]) -> list[tuple[pytest.Item, str]]:
+    """The tests of names, each with its name: a test, a function with all its cases, or a file, as of doctests.
+
+    In the order of the names, but of each function one case before the others, which mostly ask the same.
+    """
+    by_name: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        for name in {item.nodeid, item.nodeid.split("[")[0], item.nodeid.split("::")[0]}:
+            by_name.setdefault(name, []).append(item)
+    found = [(k * ("::" in name), item, name) for name in names for k, item in enumerate(by_name.get(name, ()))]
+    return [(item, name) for _, item, name in sorted(found, key=lambda x: x[0])]
+
+
 def run_tests(home: Path, files: Iterable[str], chosen: Sequence[str] | None, *plugins: Any, only: bool = False) -> int:
     """pytest's status for files of the tree; with `chosen`, for these tests in this order, up to the first that fails.
 
@@ -166,12 +179,10 @@ def run_tests(home: Path, files: Iterable[str], chosen: Sequence[str] | None, *p
     class Choice:
         def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
             if chosen is not None:
-                by_name = {item.nodeid: item for item in items}
-                items[:] = [by_name[name] for name in chosen if name in by_name]
+                items[:] = [item for item, _ in cases(items, chosen)]
 
     stop = [] if chosen is None else ["-x"]
     quiet = [*QUIET, *stop, "--continue-on-collection-errors", f"--rootdir={home}"]
-    quiet += ["--collect-only"] * only
     return int(pytest.main([*quiet, *files], plugins=[Choice(), *plugins]))
 
 
@@ -354,4 +365,4 @@ def _noted(home: Path, known: Mapping[str, dict[str, list]], out: Path, dear: fl
     return status
 
 
-__all__ = ["ROOT", "allow", "compiled", "digest", "enter", "preload", "reach", "run", "run_tests", "tree"]
+__all__ = ["ROOT", "allow", "cases", "compiled", "digest", "enter", "preload", "reach", "run", "run_tests", "tree"]

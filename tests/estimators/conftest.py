@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-HERE = str(Path(__file__).parent)
+HERE = Path(__file__).parent
+# A round of training is called by the loop of rounds, however far below the user's line that is.
+ROUNDS = HERE.parents[1] / "estimators" / "federated"
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +20,8 @@ def warnings_point_at_who_asked(monkeypatch):
     def checked(self, kind, *rest):
         leave(self, kind, *rest)
         if kind is None:
-            elsewhere = {f"{w.filename}:{w.lineno}: {w.message}" for w in self.list if not w.filename.startswith(HERE)}
+            found = [(Path(w.filename), w.lineno, str(w.message)) for w in self.list]
+            elsewhere = [w for w in found if not w[0].is_relative_to(HERE) and w[0].parent != ROUNDS]
             assert not elsewhere, "a warning points elsewhere than at the call; see its stacklevel"
 
     monkeypatch.setattr(pytest.WarningsRecorder, "__exit__", checked)
