@@ -355,7 +355,7 @@ def importers(texts):
     for f in texts:
         room, _, stem = f.removesuffix(".py").replace("/", ".").rpartition(".")
         named = re.compile(rf"\b{room}\.{stem}\b|from {room} import [^\n]*\b{stem}\b")
-        direct[f] = {g for g, t in texts.items() if named.search(t)}
+        direct[f] = {g for g, t in texts.items() if stem in t and room.rpartition(".")[2] in t and named.search(t)}
     found = {}
     for f in texts:
         edge = found[f] = {f}
@@ -510,9 +510,11 @@ def main(arguments=None):
     known = kept(path, tests, a.wide)
     left = {k: parts for k, parts in plans.items() if k not in known and parts and str(sample[k]) not in same}
     elsewhere = {k: afar(sample[k], parts, reach) for k, parts in left.items()}
-    costs = {t: seconds for known in reach.values() for t, (seconds, _) in known["tests"].items()}
+    costs = {t: GUESS for parts in plans.values() for part, _ in parts for t in part}
+    costs |= {t: seconds for known in reach.values() for t, (seconds, _) in known["tests"].items()}
     if trials := [
-        trial(sample[k], parts, elsewhere[k], imported_by if k in kernels else {}, costs) for k, parts in left.items()
+        trial(sample[k], parts, elsewhere[k], imported_by if k in kernels else {}, costs, budget)
+        for k, parts in left.items()
     ]:
         trials = [t for t in trials if t.tests]
         controls = [replace(t, name=f"control {t.name}", after=t.before, tests=dict(list(t.tests.items())[:20]))

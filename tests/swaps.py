@@ -232,7 +232,7 @@ class Session:
             return UNFIT
         chosen: list[Any] = warm.cases(self.items, trial.tests)
         until = time.process_time() + trial.budget
-        for (item, name), (following, _) in pairwise([*chosen, (None, "")]):
+        for (item, name), (following, _name) in pairwise([*chosen, (None, "")]):
             if time.process_time() > until:
                 killer.unlink(missing_ok=True)
                 return CUT
