@@ -7,21 +7,30 @@ Belongs here: shapes, ends and sums that a check joins with "or", across all roo
 import numpy as np
 import pytest
 
-from estimators.accounting import budget, mechanisms, privacy, tuning
+from estimators.accounting import budget, mechanisms, privacy, shuffling, tuning
+from estimators.accounting.budget import Guarantee
 from estimators.closed_forms import bernoulli, distillation, gaussian, intervals, mean_regularized, mixture, priors
 from estimators.closed_forms import regression as known_regression
 from estimators.counts import beta_binomial, gamma_poisson, tallies
 from estimators.decisions import extremes, ranking
 from estimators.federated import audit, one_run, task
 from estimators.federated.data import choices, federation
+from estimators.federated.experiments import experiment
+from estimators.federated.models import Convolution, Model
+from estimators.federated.plans import PrivacyPlan, Release
+from estimators.federated.predictions import Mixture
+from estimators.federated.schedule import Schedule
 from estimators.montecarlo import streams
-from estimators.normal_means import gaussian_means, sample_means, variances
+from estimators.montecarlo.checks import DECLARED, Check
+from estimators.montecarlo.moments import Moments
+from estimators.normal_means import gaussian_means, sample_means, streaming, variances
 from estimators.npmle import clients as npmle_clients
 from estimators.npmle import solver
 from estimators.numerics import exact, rows
 from estimators.private import distributed, rates, raw_rows, reports, secure_sum
 from estimators.private import regression as private_regression
 from estimators.regression import covariances, gradient_personalization
+from estimators.regression.client_rows import Groups
 from estimators.server import robust_pca, server_weights, strengths, variance_components
 
 NONE, ROW, TABLE, CUBE = np.zeros(0), np.array([0.5, 0.25, 0.25]), np.full((2, 3), 0.5), np.full((2, 2, 2), 0.5)
@@ -66,6 +75,23 @@ def gap_of(support, masses):
     return solver.optimality_gap(npmle_clients.gaussian_clients([0.0, 1.0], [1.0, 1.0]), support, masses)
 
 
+def examples(x, y):
+    return federation.Examples(x, y, classes=2, name="pool")
+
+
+def schedule(changed=None):
+    parts = {"clients": [0], "indices": np.zeros((1, 1, 2)), "weights": np.ones((1, 1, 2)), "divisors": np.ones((1, 1))}
+    return Schedule(**parts | {"steps": [1]} | (changed or {}))
+
+
+def pairs(clients):
+    model = gaussian_means.GaussianMeans("fixed", mu=0.0, tau2=1.0).fit([2.0, 0.0], 1.0)
+    return ranking.pairwise(model, clients)
+
+
+LAYERS = (Convolution(2, 3),)
+SAID = {"client": "a", "n": 3, "guarantee": Guarantee(1.0, 0.0, "row", "client", "laplace"), "noise_variance": 0.5}
+TRAINING = Release(what="training", rounds=range(5), times=2)
 RENYI = {"orders": np.array([2.0, 3.0]), "rdp": np.array([0.1, 0.2])}
 
 # What is called, what it takes, and what it refuses one by one, with a word of the message.
@@ -156,6 +182,55 @@ CLAUSES = [
     (judged, [(ROW, [1, -1, 1])],
      [(TABLE, [[1, -1, 1]] * 2), (ROW, [1, -1]), (NONE, []), (ROW, [1, -1, 1], ()), (ROW, [1, -1, 1], (0.0, 1.0)),
       (ROW, [1, -1, 1], (0.5, 1.1)), (ROW, [1, -1, 1], [[1.0]])], "scores|coins|shares"),
+    (lambda sizes, loss="softmax": Model(sizes, loss), [((3, 2),), ((3, 1), "square")],
+     [([3, 2],), ((3,),), ((3, 1),), ((3, 2), "square"), ((3, 2), "logistic")], "sizes"),
+    (lambda image, layers=LAYERS: Model((16, 2), "softmax", image, layers), [((4, 4, 1),), ((), ())],
+     [((4, 4),), ((4, 3, 1),), ((4, 4, 1), ()), ((),), ((2, 8, 1),)], "image"),
+    (examples, [(TABLE, [0, 1]), (TABLE.astype(int), [0, 1]), (np.ones((1, 2)), [1])],
+     [(ROW, [0, 1, 1]), (TABLE, [[0, 1]]), (WIDE, []), (TABLE, [0, 1, 1]), (TABLE, [0, 2]),
+      (TABLE * np.nan, [0, 1])], "pool|y"),
+    (lambda x, y: federation.Examples(x, y, name="pool"), [(TABLE, [0.5, 2.5])],
+     [(TABLE, [0.5, np.inf]), (TABLE.astype(str), [0, 1]), (TABLE, 0.5)], "pool|x|y"),
+    (Mixture, [([[0.25, 0.75]], np.ones((2, 1)))],
+     [([0.25, 0.75], np.ones((2, 1))), ([[0.25, 0.75]], np.ones(2)), ([[0.25, 0.75]], np.ones((3, 1))),
+      ([[0.25, 0.7]], np.ones((2, 1)))], "weights"),
+    (lambda releases: PrivacyPlan(releases=releases), [([],), ([TRAINING],)],
+     [(TRAINING,), (["training"],), ([TRAINING, TRAINING],)], "releases"),
+    (lambda texts: PrivacyPlan(uncovered=texts), [(["sizes"],)], [("sizes",), ([""],), ([3],)], "uncovered"),
+    (Moments, [(0, [1.0], [[0.0]]), (3, ROW, np.eye(3))],
+     [(-1, [1.0], [[0.0]]), (3, [], np.zeros((0, 0))), (3, TABLE, np.eye(6)), (3, ROW, np.eye(2)), (3, ROW, ROW)],
+     "count|mean|scatter"),
+    (Moments.of, [(np.ones((1, 2)),)], [(ROW,), (WIDE,)], "sample"),
+    (lambda a, b: Moments(3, ROW, np.eye(3)).ratio(a, b), [(ROW, ROW)],
+     [(ROW[:2], ROW), (ROW, [1.0, np.nan, 0.0]), (ROW, np.zeros(3))], "coefficients|denominator"),
+    (DECLARED.required_reps, [(0.0,), (1.0, 0.5)], [(-1e-9,), (np.inf,), (np.nan,), (1.0, 0.0)], "relative_sd|detectable"),
+    (lambda c, e=1.0, s=1.0: Check("label", c, e, s), [((0.0, 1.0),)],
+     [((),), ((0.0, 0.0),), ((1.0, np.inf),), ((1.0,), np.nan), ((1.0,), 1.0, 0.0), ((1.0,), 1.0, np.inf)],
+     "coefficients|expected|scale"),
+    (lambda eta: tuning.TruncatedNegativeBinomial(eta=eta, gamma=0.5), [(-0.999,), (0.0,)], [(-1.0,), ([1.0],)], "eta"),
+    (tuning.PoissonRuns, [(1.0,)], [(0.999,), ([2.0],)], "mean"),
+    (lambda g: shuffling.shuffled(g, delta=1e-6, n=1000), [(Guarantee(0.5, 0.0, "client", "client", "laplace"),)],
+     [(Guarantee(0.5, 1e-9, "client", "client", "laplace"),), (Guarantee(0.5, 0.0, "row", "client", "laplace"),),
+      (Guarantee(0.5, 0.0, "client", "server", "laplace"),)], "guarantee"),
+    (lambda v: reports.one("value", v), [(3,), (np.float32(0.5),), (0.5,)],
+     [(True,), ("3",), (None,), (10**400,), (np.inf,)], "value"),
+    (lambda p: reports.RegressionReport(products=p, norm=1.0, **SAID), [(((1.0, 0.5), (0.5, 2.0)),)],
+     [(((1.0,),),), (((1.0, 0.5),),), ((1.0, 0.5),), (((1.0, 0.5), (0.4, 2.0)),)], "products"),
+    (lambda v: experiment.text("title", v), [("a",)], [("",), (" ",), (3,)], "title"),
+    (lambda v: experiment.whole("rounds", v, 1), [(1,)], [(0,), (True,), (1.0,)], "rounds"),
+    (lambda v: experiment.real("rate", v), [(1,), (0.5,)], [(True,), ("1",), (float("inf"),), (float("nan"),)], "rate"),
+    (lambda v: experiment.keys("data", v, ("kind",), ("seed",)), [({"kind": 1, "seed": 2},), ({"kind": 1},)],
+     [({"seed": 2},), ({"kind": 1, "more": 2},), ([],)], "data"),
+    (schedule, [()], [({"indices": [[0]]},), ({"weights": np.ones((1, 2, 2))},), ({"divisors": np.ones((1, 2))},),
+     ({"clients": [0, 1]},), ({"steps": [1, 1]},), ({"divisors": np.zeros((1, 1))},), ({"steps": [2]},)],
+     "indices|clients|divisors|steps"),
+    (lambda c: schedule().rows(np.array(c)), [([0],), ([True],)], [([0.0],), ([[0]],)], "chosen"),
+    (lambda c, v: streaming.RowTally().add(c, v), [(["a", "b"], [1.0, 2.0])],
+     [(["a"], [1.0, 2.0]), ([["a", "b"]], [[1.0, 2.0]])], "clients"),
+    (lambda g: Groups.read(g, 3, True), [(None,), (["a", "a", "b"],)],
+     [(["a", "b"],), (["a", None, "b"],), ([1.0, np.nan, 1.0],), (["a"] * 3,), (["a", "b", "c"],)], "groups"),
+    (lambda g: Groups.read(g, 3, False), [(None,)], [(["a", "a", "b"],)], "groups"),
+    (pairs, [([0, 1],), (None,)], [([],), ([[0, 1]],), ([2],)], "clients"),
     (lambda k: streams.stream(k, 0), [("a",)], [("",), (3,)], "key"),
 ]  # fmt: skip
 
