@@ -1,5 +1,8 @@
 """Ends of what settings may be, and which part of a condition refuses: places that mutants of the code found untested."""
 
+import io
+import zlib
+
 import numpy as np
 import pytest
 import scipy.io
@@ -9,6 +12,7 @@ from estimators.federated import data, schedule
 from estimators.federated.algorithms import DPAdaPeD, FedAvgPlus, FeO2, Mocha, RobustHDP
 from estimators.federated.audit import row_statistics
 from estimators.federated.data import synthetic_federation
+from estimators.federated.data.matlab import cell_arrays
 from estimators.federated.experiments.experiment import setup_of
 from estimators.federated.experiments.plan import put
 from estimators.federated.kinds import number
@@ -147,3 +151,20 @@ def test_the_likelihood_ratio_of_a_sampled_canary():
     always = row_statistics(releases, multiplier=scale, rate=1.0, shift=shift, base=base)[:, 0]
     only = np.log(stats.norm.pdf(releases, base + shift, scale) / without).sum(axis=1)
     np.testing.assert_allclose(always, only, rtol=1e-12)
+
+
+def test_a_matlab_file_may_unpack_to_as_many_bytes_as_are_said():
+    cells = np.empty(2, dtype=object)
+    cells[:] = [np.arange(6.0).reshape(2, 3), np.eye(2)]
+    file = io.BytesIO()
+    scipy.io.savemat(file, {"x": cells, "y": cells[:1]}, do_compression=True)
+    content, at, size = file.getvalue(), 128, 0
+    while at < len(content):
+        packed = int.from_bytes(content[at + 4 : at + 8], "little")
+        size += len(zlib.decompress(content[at + 8 : at + 8 + packed]))
+        at += 8 + packed
+    found = cell_arrays(content, largest=size)
+    assert sorted(found) == ["x", "y"]
+    np.testing.assert_array_equal(found["x"][0], cells[0])
+    with pytest.raises(ValueError, match="unpacks to more bytes than are read"):
+        cell_arrays(content, largest=size - 1)
