@@ -35,7 +35,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import accumulate
+from itertools import accumulate, count
 from pathlib import Path
 
 import pytest
@@ -272,21 +272,26 @@ def spread(tests, first):
     return sorted(tests, key=rank.__getitem__)
 
 
-def nearest(mutant, called_by, most):
-    """The files whose tests are asked where nobody has noted what tests enter: those that speak most of a mutant.
-
-    Its own doctests, and `most` files of tests by how often they use the names of its module, its function, and callers up
-    to two levels away; those of its room first.
-    """
+def names_near(mutant, called_by):
+    """The names that a test of a mutant may speak: of its function, its class, and callers up to two levels away."""
     keys = [f"{mutant.file}::{mutant.function}"]
     for _ in range(2):
         keys += [c for key in keys for c in sorted(called_by.get(key, ())) if c not in keys]
-    names = {key.rpartition("::")[2] for key in keys}
+    classes = (n for n in ast.walk(ast.parse(mutant.source)) if isinstance(n, ast.ClassDef))
+    around = {c.name for c in classes if c.lineno <= mutant.line <= c.end_lineno}
+    return around | {name for key in keys if len(name := key.rpartition("::")[2]) > SHORT}
+
+
+def nearest(mutant, names, most):
+    """The files whose tests are asked where nobody has noted what tests enter: those that speak most of a mutant.
+
+    Its own doctests, and `most` files of tests by how often they use the names near it, or that of its module; those of its
+    room first.
+    """
     stem, room = Path(mutant.file).stem, f"/{mutant.file.split('/')[1]}/"
     votes = {}
     for file, words in spoken().items():
-        own = 1000 * file.endswith(f"/test_{stem}.py")
-        count = own + 10 * words[stem] + sum(words[name] for name in names if len(name) > SHORT)
+        count = 1000 * file.endswith(f"/test_{stem}.py") + 10 * words[stem] + sum(words[name] for name in names)
         votes[file] = count * (ROOM if room in file else 1)
     best = sorted((f for f in votes if votes[f]), key=lambda f: (-votes[f], f))[:most]
     return [mutant.file] * (">>> " in mutant.source) + best
@@ -294,18 +299,33 @@ def nearest(mutant, called_by, most):
 
 def guessed(sample, called_by, most):
     """The plans of mutants for which nobody has noted what tests enter: by functions of tests, with all their cases."""
-    files = {k: nearest(m, called_by, most) for k, m in sample.items()}
-    near = {k: [t for f in chosen for t in functions_of(f)] for k, chosen in files.items()}
-    return {k: [(tests, GUESS * len(tests))] if tests else [] for k, tests in near.items()}
+    plans = {}
+    for k, m in sample.items():
+        names = names_near(m, called_by)
+        tests = [t for f in nearest(m, names, most) for t in near_first(f, names)]
+        tests.sort(key=lambda x: x[0])
+        plans[k] = [([t for _, t in tests], GUESS * len(tests))] if tests else []
+    return plans
+
+
+def near_first(file, names):
+    """The tests of a file, without their cases, each with its turn: 0 if it uses a name, else one after the other.
+
+    Of a module the file itself, for all its doctests.
+    """
+    if not file.startswith("tests/"):
+        return [(0, file)]
+    turns = count(1)
+    return [(0 if words & names else next(turns), f"{file}::{test}") for test, words in words_of(file).items()]
 
 
 @cache
-def functions_of(file):
-    """The tests of a file, without their cases; of a module the file itself, for all its doctests."""
-    if not file.startswith("tests/"):
-        return [file]
-    tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
-    return [f"{file}::{f.name}" for f in tree.body if isinstance(f, ast.FunctionDef) and f.name.startswith("test")]
+def words_of(file):
+    """The words in each test of a file."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    tests = [f for f in ast.parse(text).body if isinstance(f, ast.FunctionDef) and f.name.startswith("test")]
+    lines = text.splitlines()
+    return {f.name: set(re.findall(r"\w+", "\n".join(lines[f.lineno - 1 : f.end_lineno]))) for f in tests}
 
 
 @cache

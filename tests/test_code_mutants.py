@@ -120,14 +120,21 @@ def test_without_a_map_the_files_that_speak_most_of_a_mutant_are_asked(monkeypat
         "tests/estimators/other/test_w.py": mutants.Counter({"nothing": 9}),
     }
     monkeypatch.setattr(mutants, "spoken", lambda: said)
-    m = mutants.Mutant("estimators/room/x.py", "double", "", "", ">>> double(3)")
+    text = "class Pair:\n    def double(self):\n        '>>> double(3)'\n"
+    m = mutants.Mutant("estimators/room/x.py", "double", "", "", text, 2)
     called_by = {"estimators/room/x.py::double": {"estimators/y.py::outer"}}
+    assert mutants.names_near(m, called_by) == {"Pair", "double", "outer"}
     own, others = ["estimators/room/x.py", "tests/estimators/room/test_x.py"], ["tests/estimators/other/test_y.py"]
-    assert mutants.nearest(m, called_by, 2) == own + others
-    assert mutants.nearest(m, {}, 9) == [*own, "tests/estimators/room/test_z.py", *others]
+    assert mutants.nearest(m, {"double", "outer"}, 2) == own + others
+    assert mutants.nearest(m, {"double"}, 9) == [*own, "tests/estimators/room/test_z.py", *others]
+
+
+def test_of_a_file_the_tests_that_name_what_is_changed_are_asked_first():
     here = Path(__file__).relative_to(mutants.ROOT).as_posix()
-    assert f"{here}::test_the_sample_is_fixed_by_the_seed" in mutants.functions_of(here)
-    assert mutants.functions_of("estimators/room/x.py") == ["estimators/room/x.py"]
+    found = {test.rpartition("::")[2]: turn for turn, test in mutants.near_first(here, {"every_place"})}
+    assert found["test_the_sample_is_fixed_by_the_seed"] == 0
+    assert found["test_every_mutant_is_one_change_that_runs"] == 1
+    assert mutants.near_first("estimators/room/x.py", set()) == [(0, "estimators/room/x.py")]
 
 
 def test_names_of_functions_stand_for_their_cases_one_of_each_first():
