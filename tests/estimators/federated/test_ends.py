@@ -168,3 +168,15 @@ def test_a_matlab_file_may_unpack_to_as_many_bytes_as_are_said():
     np.testing.assert_array_equal(found["x"][0], cells[0])
     with pytest.raises(ValueError, match="unpacks to more bytes than are read"):
         cell_arrays(content, largest=size - 1)
+
+
+def test_work_says_steps_or_passes_and_evaluation_where_there_are_rows():
+    federation = synthetic_federation(clients=4, rows=20, seed=1)
+    ways = {"seed": 0, "backend": NumpyBackend(workers=1)}
+    model = logistic_regression(10, federation.classes)
+    with pytest.raises(ValueError, match="work has n_steps and n_epochs; give one"):
+        Task(federation, model, work=WORK | {"n_epochs": 1}, **ways)
+    whole = Task(federation, model, work=WORK, **ways)
+    where = "server_test" if whole.server_test is None else "test"
+    with pytest.raises(ValueError, match=f"has no rows for {where}; split some off"):
+        whole.evaluate(np.zeros(model.n_parameters), where)
