@@ -321,11 +321,15 @@ def near_first(file, names):
 
 @cache
 def words_of(file):
-    """The words in each test of a file."""
+    """The words in each test of a file, those in classes too."""
     text = (ROOT / file).read_text(encoding="utf-8")
-    tests = [f for f in ast.parse(text).body if isinstance(f, ast.FunctionDef) and f.name.startswith("test")]
-    lines = text.splitlines()
-    return {f.name: set(re.findall(r"\w+", "\n".join(lines[f.lineno - 1 : f.end_lineno]))) for f in tests}
+    lines, found = text.splitlines(), {}
+    for node in ast.parse(text).body:
+        inside, start = (node.body, f"{node.name}::") if isinstance(node, ast.ClassDef) else ([node], "")
+        for f in inside:
+            if isinstance(f, ast.FunctionDef) and f.name.startswith("test"):
+                found[start + f.name] = set(re.findall(r"\w+", "\n".join(lines[f.lineno - 1 : f.end_lineno])))
+    return found
 
 
 @cache

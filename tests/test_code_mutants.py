@@ -137,6 +137,13 @@ def test_of_a_file_the_tests_that_name_what_is_changed_are_asked_first():
     assert mutants.near_first("estimators/room/x.py", set()) == [(0, "estimators/room/x.py")]
 
 
+def test_words_of_tests_in_classes_are_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    (tmp_path / "t.py").write_text("class TestA:\n    def test_b(self):\n        one(2)\n\ndef test_c():\n    two()\n")
+    found = mutants.words_of.__wrapped__("t.py")
+    assert found == {"TestA::test_b": {"def", "test_b", "self", "one", "2"}, "test_c": {"def", "test_c", "two"}}
+
+
 def test_names_of_functions_stand_for_their_cases_one_of_each_first():
     class Item:
         def __init__(self, nodeid):
