@@ -22,7 +22,6 @@ from estimators.federated.pairs import PairStep, checked_pairs
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.schedule import GaussianNoise
 from estimators.federated.task import Task
-from estimators.numerics.exact import rounded
 
 WORK = {"rule": "fixed", "n_steps": 2, "batch_size": 4}
 
@@ -38,11 +37,6 @@ def test_a_whole_number_is_one_that_a_float_has():
     assert number(-(1 << 1023))
     assert not number((1 << 1023) + 1)
     assert not number(1 << 1024)
-
-
-def test_what_is_too_large_for_a_float_keeps_its_sign():
-    assert rounded(10**400, 1) == np.inf
-    assert rounded(-(10**400), 1) == -np.inf
 
 
 def test_settings_are_put_under_all_their_keys():
