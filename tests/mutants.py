@@ -4,12 +4,15 @@
 
 A mutant is one changed operator, comparison, number or sign in the body of one function, or in a default of its arguments.
 It is killed when one of the tests that enter the function, or a function that calls it, fails, or spins far beyond its usual
-processor time.  One that has passed those of its tests for which there was time, while others were left, is cut short and
-not decided: it has not survived what it was not asked.  Mutants that compute the same value stand in
-`equivalent_mutants.txt`, with the reason why.  Fates are kept in build/mutants, so
-that a run that was stopped goes on, one after new tests tries the survivors only; tests that killed in a file come first.
+processor time, and does neither without the mutant.  One that has passed those of its tests for which there was time, while
+others were left, is cut short and not decided: it has not survived what it was not asked.  Mutants that compute the same
+stand in `equivalent_mutants.txt`, with the reason why.  Fates are kept in build/mutants, so that a run that was stopped goes
+on, one after new tests tries the survivors only; tests that killed in a file come first.
 
 Most run in forks of one session (swaps.py); what runs at import or in other processes gets a tree of its own.
+
+With --nearest, nobody notes first what each test enters, which takes an hour for all of `estimators`: each mutant is asked
+its doctests and the few files of tests that speak most of it, within --wide seconds; the share killed is a lower bound.
 
 With --under, only that room is sampled, and only its own tests and all doctests are asked, whatever earlier runs have noted
 of others: a count of a room is a lower bound, and the same for everybody.
@@ -22,17 +25,20 @@ import argparse
 import ast
 import hashlib
 import json
+import math
 import os
 import random
 import re
 import signal
 import sys
+import time
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import accumulate
+from itertools import accumulate, count
 from pathlib import Path
 
+import pytest
 import swaps
 import warm
 from scipy.stats import binomtest
@@ -45,7 +51,11 @@ UNDECIDED = ("stuck", "partly", "cut short", "not run")
 LEVELS = 5  # of callers that are asked for tests where none is known to enter a function
 QUICK, QUICK_FILES, WIDE = 10.0, 8, 90.0  # processor seconds of the first tests of a mutant, their files, and the rest
 SLACK, SPARE, KERNEL = 3, 10, 180  # a hang: so many times the usual seconds, and these besides; with kernels to compile
+DEAR = 90.0  # processor seconds of a test that is not asked at all: mutants that pass all others are not decided
 SECONDS = 900  # of one mutant, all told
+GUESS = 3.0  # processor seconds that a test is taken to need of which they are not known
+SHORT, ROOM = 3, 5  # letters of names that say too little to look for; how much more a file of the same room says
+NOTHING = {"entered": (), "tests": {}}  # noted of a file of tests
 AWAY = re.compile(r"subprocess|multiprocessing|get_context|workers|same_bits")  # words of tests that may see other processes
 SWAPS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult, ast.FloorDiv: ast.Div,
          ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -249,7 +259,84 @@ def tests_of(mutant, reach, called_by, kernel, killers):
         file = _file(test)
         return (-killed.get(test, 0), file != mutant.file, file != own, not file.startswith(room), found[test], test)
 
-    return [(t, found[t]) for t in sorted(found, key=near)]
+    return [(t, found[t]) for t in spread(sorted(found, key=near), killed)]
+
+
+def spread(tests, first):
+    """Tests in their order, but of each function one case, and all of `first`, before others, which mostly ask the same."""
+    turns, rank = Counter(), {}
+    for test in tests:
+        function = test.split("[")[0]
+        rank[test] = 0 if test in first else turns[function]
+        turns[function] += 1
+    return sorted(tests, key=rank.__getitem__)
+
+
+def names_near(mutant, called_by):
+    """The names that a test of a mutant may speak: of its function, its class, and callers up to two levels away."""
+    keys = [f"{mutant.file}::{mutant.function}"]
+    for _ in range(2):
+        keys += [c for key in keys for c in sorted(called_by.get(key, ())) if c not in keys]
+    classes = (n for n in ast.walk(ast.parse(mutant.source)) if isinstance(n, ast.ClassDef))
+    around = {c.name for c in classes if c.lineno <= mutant.line <= c.end_lineno}
+    return around | {name for key in keys if len(name := key.rpartition("::")[2]) > SHORT}
+
+
+def nearest(mutant, names, most):
+    """The files whose tests are asked where nobody has noted what tests enter: those that speak most of a mutant.
+
+    Its own doctests, and `most` files of tests by how often they use the names near it, or that of its module; those of its
+    room first.
+    """
+    stem, room = Path(mutant.file).stem, f"/{mutant.file.split('/')[1]}/"
+    votes = {}
+    for file, words in spoken().items():
+        count = 1000 * file.endswith(f"/test_{stem}.py") + 10 * words[stem] + sum(words[name] for name in names)
+        votes[file] = count * (ROOM if room in file else 1)
+    best = sorted((f for f in votes if votes[f]), key=lambda f: (-votes[f], f))[:most]
+    return [mutant.file] * (">>> " in mutant.source) + best
+
+
+def guessed(sample, called_by, most):
+    """The plans of mutants for which nobody has noted what tests enter: by functions of tests, with all their cases."""
+    plans = {}
+    for k, m in sample.items():
+        names = names_near(m, called_by)
+        tests = [t for f in nearest(m, names, most) for t in near_first(f, names)]
+        tests.sort(key=lambda x: x[0])
+        plans[k] = [([t for _, t in tests], GUESS * len(tests))] if tests else []
+    return plans
+
+
+def near_first(file, names):
+    """The tests of a file, without their cases, each with its turn: 0 if it uses a name, else one after the other.
+
+    Of a module the file itself, for all its doctests.
+    """
+    if not file.startswith("tests/"):
+        return [(0, file)]
+    turns = count(1)
+    return [(0 if words & names else next(turns), f"{file}::{test}") for test, words in words_of(file).items()]
+
+
+@cache
+def words_of(file):
+    """The words in each test of a file, those in classes too."""
+    text = (ROOT / file).read_text(encoding="utf-8")
+    lines, found = text.splitlines(), {}
+    for node in ast.parse(text).body:
+        inside, start = (node.body, f"{node.name}::") if isinstance(node, ast.ClassDef) else ([node], "")
+        for f in inside:
+            if isinstance(f, ast.FunctionDef) and f.name.startswith("test"):
+                found[start + f.name] = set(re.findall(r"\w+", "\n".join(lines[f.lineno - 1 : f.end_lineno])))
+    return found
+
+
+@cache
+def spoken():
+    """How often each word stands in each file of tests of `estimators`."""
+    paths = sorted(ROOT.glob("tests/estimators/**/test_*.py"))
+    return {p.relative_to(ROOT).as_posix(): Counter(re.findall(r"\w+", p.read_text(encoding="utf-8"))) for p in paths}
 
 
 def _file(test):
@@ -292,7 +379,7 @@ def importers(texts):
     for f in texts:
         room, _, stem = f.removesuffix(".py").replace("/", ".").rpartition(".")
         named = re.compile(rf"\b{room}\.{stem}\b|from {room} import [^\n]*\b{stem}\b")
-        direct[f] = {g for g, t in texts.items() if named.search(t)}
+        direct[f] = {g for g, t in texts.items() if stem in t and room.rpartition(".")[2] in t and named.search(t)}
     found = {}
     for f in texts:
         edge = found[f] = {f}
@@ -301,17 +388,30 @@ def importers(texts):
     return found
 
 
-def fate(mutant, parts, kernel, stale, home):
+class Budget:
+    """A plugin of pytest that begins no test once so many processor seconds are used."""
+
+    def __init__(self, seconds):
+        self.until, self.cut = time.process_time() + seconds, False
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item):
+        if time.process_time() > self.until:
+            self.cut = True
+        return True if self.cut else None
+
+
+def fate(mutant, parts, kernel, stale, budget, home):
     """pytest's status of the tests of a mutant, in a tree that holds it: the quick ones, then the wider ones."""
     warm.tree(home, {mutant.file: mutant.source} if mutant.source else {}, stale)
     warm.enter(home, home / "log.txt")
-    status = 0
+    status, limit = 0, Budget(budget + (KERNEL if kernel else SPARE))
     for part, seconds in parts:
         warm.allow(SLACK * seconds + (KERNEL if kernel else SPARE))
-        status = warm.run_tests(home, list(dict.fromkeys(map(_file, part))), part)
+        status = warm.run_tests(home, list(dict.fromkeys(map(_file, part))), part, limit)
         if status:
             break
-    return status
+    return status or (swaps.CUT if limit.cut else 0)
 
 
 def ended(status):
@@ -321,7 +421,8 @@ def ended(status):
     """
     if status in (-signal.SIGXCPU, -signal.SIGKILL):
         return "timeout" if status == -signal.SIGXCPU else "stuck"
-    return "killed" if status < 0 else {0: "survived", 1: "killed", 2: "killed", 5: "survived"}.get(status, "broken")
+    known = {0: "survived", 1: "killed", 2: "killed", 5: "survived", swaps.CUT: "cut short"}
+    return "killed" if status < 0 else known.get(status, "broken")
 
 
 def equivalents():
@@ -346,17 +447,17 @@ def asked(parts):
 def afar(mutant, parts, reach):
     """The parts of a plan that must run in a tree of the mutant: tests that see other processes, or code run at import."""
     key = f"{mutant.file}::{mutant.function}"
-    early = {t for part, _ in parts for t in part if _is_away(t) or key in reach[_file(t)]["entered"]}
+    early = {t for part, _ in parts for t in part if _is_away(t) or key in reach.get(_file(t), NOTHING)["entered"]}
     return [(some, cost) for part, cost in parts if (some := [t for t in part if t in early])]
 
 
-def trial(mutant, parts, elsewhere, imported_by):
-    """The other tests, for one session."""
+def trial(mutant, parts, elsewhere, imported_by, costs, budget):
+    """The other tests, for one session, and the processor seconds after which each is taken to spin."""
     others = {t for part, _ in elsewhere for t in part if _is_away(t)}
-    tests = [t for part, _ in parts for t in part if t not in others]
-    seconds = SLACK * sum(cost for _, cost in parts) + (KERNEL if imported_by else SPARE)
+    spare = KERNEL if imported_by else SPARE
+    tests = {t: SLACK * costs[t] + spare for part, _ in parts for t in part if t not in others}
     before = (ROOT / mutant.file).read_text(encoding="utf-8")
-    return swaps.Trial(mutant.key, mutant.file, before, mutant.source, tests, seconds, imported_by.get(mutant.file, ()))
+    return swaps.Trial(mutant.key, mutant.file, before, mutant.source, tests, imported_by.get(mutant.file, ()), budget)
 
 
 def killers_of(folder):
@@ -389,6 +490,9 @@ def main(arguments=None):
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--under", action="append", help="a folder that is sampled, as estimators/private; all of them")
     parser.add_argument("--wide", type=float, default=WIDE, help="seconds of wider tests that a survivor gets")
+    parser.add_argument("--nearest", type=int, default=0, help="so many files of tests for each mutant, chosen "
+                        "by what they speak of, where noting first what every test enters takes too long")  # fmt: skip
+    parser.add_argument("--dear", type=float, default=DEAR, help="seconds of a test beyond which no mutant gets it")
     parser.add_argument("--controls", type=int, default=3, help="places left as they are, whose tests must pass")
     parser.add_argument("--list", action="store_true", help="the sample and its tests, without running them")
     a = parser.parse_args(arguments)
@@ -401,11 +505,14 @@ def main(arguments=None):
     needed = ("", "estimators/", *(f"tests/{room}" for room in rooms))[bool(a.under) :]
     files = [f for f in mapped() if f.startswith(needed)]
     texts = texts_of()
-    reach, called_by, imported_by = warm.reach(files, needed, a.jobs), callers(texts), importers(texts)
-    killers = killers_of(FATES)
-    blind = unwatched(texts)
-    planned = {k: parted(tests_of(m, reach, called_by, m.file in blind, killers), a.wide) for k, m in sample.items()}
-    plans, left_out = ({k: x[i] for k, x in planned.items()} for i in (0, 1))
+    called_by, imported_by = callers(texts), importers(texts)
+    if a.nearest:
+        reach, left_out, plans = {}, dict.fromkeys(sample, 0), guessed(sample, called_by, a.nearest)
+    else:
+        reach = warm.reach(files, needed, a.jobs, a.dear)
+        killers, blind = killers_of(FATES), unwatched(texts)
+        planned = {k: parted(tests_of(m, reach, called_by, m.file in blind, killers), a.wide) for k, m in sample.items()}
+        plans, left_out = ({k: x[i] for k, x in planned.items()} for i in (0, 1))
     print(f"{len(sample)} of {len(everyone)} mutants, seed {a.seed}", flush=True)
     if a.list:
         print("\n".join(f"{m}  [{', '.join(f'{len(t)} tests, {s:.0f} s' for t, s in plans[k])}]" for k, m in sample.items()))
@@ -423,20 +530,26 @@ def main(arguments=None):
         if fate not in (*DEAD, "partly"):
             print(f"{fate:10} {sample[name]}", flush=True)
 
-    same = equivalents()  # which are not run
+    same, budget = equivalents(), a.wide if a.nearest else math.inf  # those that compute the same are not run
     known = kept(path, tests, a.wide)
     left = {k: parts for k, parts in plans.items() if k not in known and parts and str(sample[k]) not in same}
     elsewhere = {k: afar(sample[k], parts, reach) for k, parts in left.items()}
-    if trials := [trial(sample[k], parts, elsewhere[k], imported_by if k in kernels else {}) for k, parts in left.items()]:
+    costs = {t: GUESS for parts in plans.values() for part, _ in parts for t in part}
+    costs |= {t: seconds for known in reach.values() for t, (seconds, _) in known["tests"].items()}
+    if trials := [
+        trial(sample[k], parts, elsewhere[k], imported_by if k in kernels else {}, costs, budget)
+        for k, parts in left.items()
+    ]:
         trials = [t for t in trials if t.tests]
-        controls = [replace(t, name=f"control {t.name}", after=t.before, tests=t.tests[:20]) for t in trials[: a.controls]]
+        controls = [replace(t, name=f"control {t.name}", after=t.before, tests=dict(list(t.tests.items())[:20]))
+                    for t in trials[: a.controls]]  # fmt: skip
 
         def tell(name, status, seconds, by):
             if name.startswith("control "):
                 if status:
                     print(f"without a mutant {by} ends with {status}", flush=True)
                     os._exit(1)
-            elif status != swaps.UNFIT:
+            elif status not in (swaps.UNFIT, swaps.HOLLOW):  # which are asked again, in trees of their own
                 keep(name, status, seconds, by, bool(elsewhere[name]))
 
         # At the end too: what a session has gathered, as a warning of its own, must not be what fails a mutant's tests.
@@ -450,8 +563,8 @@ def main(arguments=None):
     known = kept(path, tests, a.wide)
     halfway = kept(path, tests, a.wide, ("partly",))
     left = {k: elsewhere[k] if k in halfway else parts for k, parts in left.items() if k not in known}
-    jobs = [(k, partial(fate, sample[k], parts, k in kernels, imported_by[sample[k].file] if k in kernels else ()), SECONDS)
-            for k, parts in left.items()]  # fmt: skip
+    stale = {k: imported_by[sample[k].file] if k in kernels else () for k in left}
+    jobs = [(k, partial(fate, sample[k], parts, k in kernels, stale[k], budget), SECONDS) for k, parts in left.items()]
     for name, status, seconds in warm.run(jobs, a.jobs):
         keep(name, status, seconds)
     known = kept(path, tests, a.wide, ("survived", "broken", *UNDECIDED))

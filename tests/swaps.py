@@ -11,10 +11,13 @@ tests of such, and mutants that cannot be swapped, need a tree of their own.
 import ast
 import gc
 import inspect
+import math
+import signal
+import time
 import types
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -26,19 +29,25 @@ from numba.core.caching import NullCache
 from numba.core.dispatcher import Dispatcher
 
 UNFIT = 98  # exit status: this change needs a tree of its own
+CUT = 96  # tests were left when the budget was spent
+HOLLOW = 97  # the test that failed fails without the mutant, too
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A mutant's name, its file, the text of the file before and after, its tests in order, and its processor seconds."""
+    """A mutant's name, its file, the text of the file before and after, its tests in order, each with processor seconds.
+
+    They are those after which a test is taken to spin; a mutant that hangs costs those of one test, not of all.  Once all
+    tests have used `budget`, no other begins.
+    """
 
     name: str
     file: str
     before: str
     after: str
-    tests: Sequence[str]
-    seconds: float
+    tests: Mapping[str, float]
     stale: Iterable[str] = ()
+    budget: float = math.inf
 
 
 # --- code in the place of code --------------------------------------------------------------------------------------------
@@ -172,11 +181,16 @@ Told = Callable[[str, int, float, str], None]
 
 
 class Session:
-    """A plugin of pytest that, once the tests are collected, runs every trial in a fork."""
+    """A plugin of pytest that, once the tests are collected, runs every trial in a fork.
+
+    The test that ends a mutant is run once without it: what fails then, too, is HOLLOW and kills nothing, and one that then
+    spins as well has only been given too little time.
+    """
 
     def __init__(self, home: Path, trials: Sequence[Trial], at_once: int, told: Told):
         self.home, self.trials, self.at_once, self.told = home, trials, at_once, told
         self.failed = ""
+        self.without: dict[tuple[str, float], int] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """The first test that fails ends the fork."""
@@ -186,25 +200,44 @@ class Session:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Instead of pytest's loop over tests."""
-        self.items = {item.nodeid: item for item in session.items}
+        self.items = session.items
         self.live = Live()
         gc.freeze()
         killers = self.home / "killers"
         killers.mkdir()
-        jobs = [(str(i), partial(self.one, t, killers / str(i)), t.seconds) for i, t in enumerate(self.trials)]
+        jobs = [(str(i), partial(self.one, t, killers / str(i)), sum(t.tests.values())) for i, t in enumerate(self.trials)]
         for i, status, used in warm.run(jobs, self.at_once):
             by = (killers / i).read_text() if (killers / i).is_file() else ""
-            self.told(self.trials[int(i)].name, status, used, by)
+            trial = self.trials[int(i)]
+            self.told(trial.name, self.checked(trial, by, status) if by else status, used, by)
         return True
+
+    def checked(self, trial: Trial, test: str, status: int) -> int:
+        """The status of a trial that a test has ended, if the test passes where nothing is mutated."""
+        names = test, test.split("[")[0], test.split("::")[0]
+        allowed = max(trial.tests.get(name, 0.0) for name in names)
+        if trial.after == trial.before or not allowed:
+            return status
+        if (test, allowed) not in self.without:
+            control = replace(trial, after=trial.before, tests={test: allowed})
+            job = partial(self.one, control, self.home / "killers" / "control")
+            [(_, self.without[test, allowed], _)] = warm.run([("control", job, allowed)], 1)
+        alone = self.without[test, allowed]
+        return status if not alone else -signal.SIGKILL if alone == -signal.SIGXCPU else HOLLOW
 
     def one(self, trial: Trial, killer: Path, _: Path) -> int:
         """The status of the tests of a mutant, in this process."""
         stale = [self.home / f for f in trial.stale]
         if trial.after != trial.before and not swapped(self.home / trial.file, trial.before, trial.after, self.live, stale):
             return UNFIT
-        chosen: list[Any] = [self.items[t] for t in trial.tests if t in self.items]
-        for item, following in pairwise([*chosen, None]):
+        chosen: list[Any] = warm.cases(self.items, trial.tests)
+        until = time.process_time() + trial.budget
+        for (item, name), (following, _name) in pairwise([*chosen, (None, "")]):
+            if time.process_time() > until:
+                killer.unlink(missing_ok=True)
+                return CUT
             killer.write_text(item.nodeid)  # where a signal ends it
+            warm.allow(trial.tests[name])
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             if self.failed:
                 killer.write_text(self.failed)
@@ -221,4 +254,4 @@ def tried(trials: Sequence[Trial], at_once: int, told: Told, home: Path) -> int:
     return warm.run_tests(home, files, None, Session(home, trials, at_once, told))
 
 
-__all__ = ["UNFIT", "Live", "Session", "Trial", "swapped", "tried"]
+__all__ = ["CUT", "HOLLOW", "UNFIT", "Live", "Session", "Trial", "swapped", "tried"]

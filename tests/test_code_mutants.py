@@ -106,6 +106,54 @@ def test_callers_are_those_who_use_the_name_where_the_file_is_imported():
     assert mutants.importers(texts)["estimators/room/x.py"] == {"estimators/room/x.py", "estimators/y.py", "estimators/w.py"}
 
 
+def test_one_case_of_each_test_comes_before_the_others_but_for_those_that_have_killed():
+    plan = ["f.py::a[1]", "f.py::a[2]", "f.py::a[3]", "f.py::b", "f.py::c[1]"]
+    assert mutants.spread(plan, ()) == ["f.py::a[1]", "f.py::b", "f.py::c[1]", "f.py::a[2]", "f.py::a[3]"]
+    assert mutants.spread(plan, {"f.py::a[2]": 1})[:2] == ["f.py::a[1]", "f.py::a[2]"]
+
+
+def test_without_a_map_the_files_that_speak_most_of_a_mutant_are_asked(monkeypatch):
+    said = {
+        "tests/estimators/room/test_x.py": mutants.Counter({"x": 1}),
+        "tests/estimators/room/test_z.py": mutants.Counter({"double": 2}),
+        "tests/estimators/other/test_y.py": mutants.Counter({"double": 9, "outer": 9}),
+        "tests/estimators/other/test_w.py": mutants.Counter({"nothing": 9}),
+    }
+    monkeypatch.setattr(mutants, "spoken", lambda: said)
+    text = "class Pair:\n    def double(self):\n        '>>> double(3)'\n"
+    m = mutants.Mutant("estimators/room/x.py", "double", "", "", text, 2)
+    called_by = {"estimators/room/x.py::double": {"estimators/y.py::outer"}}
+    assert mutants.names_near(m, called_by) == {"Pair", "double", "outer"}
+    own, others = ["estimators/room/x.py", "tests/estimators/room/test_x.py"], ["tests/estimators/other/test_y.py"]
+    assert mutants.nearest(m, {"double", "outer"}, 2) == own + others
+    assert mutants.nearest(m, {"double"}, 9) == [*own, "tests/estimators/room/test_z.py", *others]
+
+
+def test_of_a_file_the_tests_that_name_what_is_changed_are_asked_first():
+    here = Path(__file__).relative_to(mutants.ROOT).as_posix()
+    found = {test.rpartition("::")[2]: turn for turn, test in mutants.near_first(here, {"every_place"})}
+    assert found["test_the_sample_is_fixed_by_the_seed"] == 0
+    assert found["test_every_mutant_is_one_change_that_runs"] == 1
+    assert mutants.near_first("estimators/room/x.py", set()) == [(0, "estimators/room/x.py")]
+
+
+def test_words_of_tests_in_classes_are_seen(tmp_path, monkeypatch):
+    monkeypatch.setattr(mutants, "ROOT", tmp_path)
+    (tmp_path / "t.py").write_text("class TestA:\n    def test_b(self):\n        one(2)\n\ndef test_c():\n    two()\n")
+    found = mutants.words_of.__wrapped__("t.py")
+    assert found == {"TestA::test_b": {"def", "test_b", "self", "one", "2"}, "test_c": {"def", "test_c", "two"}}
+
+
+def test_names_of_functions_stand_for_their_cases_one_of_each_first():
+    class Item:
+        def __init__(self, nodeid):
+            self.nodeid = nodeid
+
+    items = [Item(n) for n in ("t.py::a[1]", "t.py::a[2]", "t.py::b", "m.py::m", "m.py::m.f", "t.py::c[1]", "t.py::c[2]")]
+    found = [item.nodeid for item, _ in warm.cases(items, ["m.py", "t.py::b", "t.py::a", "t.py::c[2]", "t.py::none"])]
+    assert found == ["m.py::m", "m.py::m.f", "t.py::b", "t.py::a[1]", "t.py::c[2]", "t.py::a[2]"]
+
+
 def test_the_quick_tests_come_first_and_the_rest_is_bounded():
     plan = [("f.py::a", 6.0), ("f.py::b", 6.0), ("g.py::c", 1.0), ("g.py::d", 80.0), ("g.py::e", 20.0)]
     ((quick, first), (wide, second)), left_out = mutants.parted(plan, 90.0)

@@ -131,6 +131,15 @@ def test_of_seven():
 
 def test_of_the_kernel():
     assert half(double(7)) == 7
+
+
+def test_that_fails_by_itself():
+    assert double(1) == 3
+
+
+def test_that_takes_long_by_itself():
+    while True:
+        pass
 """
 
 
@@ -154,7 +163,11 @@ def test_a_session_tells_killed_from_survived_and_by_which_test(tmp_path, monkey
         "text": "LIMIT = 3\n" + DOUBLE[1],
         "kernel": DOUBLE[1].replace("/ 2", "/ 3"),
     }
-    trials = [swaps.Trial(n, *DOUBLE, text, names, 1.0) for n, text in mutants_of.items()]
+    tests = dict.fromkeys(names, 1.0)
+    trials = [swaps.Trial(n, *DOUBLE, text, tests) for n, text in mutants_of.items()]
+    trials += [swaps.Trial(n, *DOUBLE, mutants_of["power"], {f"tests/test_x.py::test_that_{n}_by_itself": 1.0})
+               for n in ("fails", "takes_long")]  # fmt: skip
+    trials.append(swaps.Trial("cut", *DOUBLE, mutants_of["power"], tests, budget=-1.0))
     subprocess.run([sys.executable, "-c", "from estimators.room.x import half; half(4)"], cwd=root, check=True)  # kept
     ends = tmp_path / "ends"
 
@@ -165,11 +178,16 @@ def test_a_session_tells_killed_from_survived_and_by_which_test(tmp_path, monkey
     [(_, status, _)] = swaps.warm.run([("session", lambda home: swaps.tried(trials, 2, told, home), 60.0)], 1)
     assert status == 0
     found = {name: (int(end), by) for name, end, by in (line.split(" ") for line in ends.read_text().splitlines())}
-    assert mutants.ended(found.pop("never")[0]) in ("timeout", "stuck")
+    spun = found.pop("never")
+    assert spun[1] == "test_of_seven"  # zero does not enter the loop
+    assert mutants.ended(spun[0]) in ("timeout", "stuck")
+    assert mutants.ended(found.pop("takes_long")[0]) == "stuck"
     assert found == {
         "none": (0, ""),
         "third": (1, "test_of_seven"),
         "power": (0, ""),
         "text": (swaps.UNFIT, ""),
+        "cut": (swaps.CUT, ""),
+        "fails": (swaps.HOLLOW, "test_that_fails_by_itself"),
         "kernel": (1, "test_of_the_kernel"),
     }

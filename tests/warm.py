@@ -40,6 +40,7 @@ QUIET = ("-q", "-m", "not slow and not nightly", "--benchmark-disable", "-p", "n
 MEMORY = 12 << 30  # bytes of address space: a mutant that asks for everything must not stop the machine
 PATIENCE = 60  # times its processor time that a job may last, on a machine that others use too
 IDLE = 60  # seconds in which a job and its processes may use no processor at all
+NEVER = 1e9  # processor seconds of a test that was stopped
 BROKEN = 99  # exit status of a job that ended by an error of its own
 
 
@@ -156,14 +157,29 @@ def allow(seconds: float) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (until, resource.RLIM_INFINITY))
 
 
-def run_tests(home: Path, files: Iterable[str], chosen: Sequence[str] | None, *plugins: Any) -> int:
-    """pytest's status for files of the tree; with `chosen`, for these tests in this order, up to the first that fails."""
+def cases(items: Iterable[pytest.Item], names: Iterable[str]) -> list[tuple[pytest.Item, str]]:
+    """The tests of names, each with its name: a test, a function with all its cases, or a file, as of doctests.
+
+    In the order of the names, but of each function one case before the others, which mostly ask the same.
+    """
+    by_name: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        for name in {item.nodeid, item.nodeid.split("[")[0], item.nodeid.split("::")[0]}:
+            by_name.setdefault(name, []).append(item)
+    found = [(k * ("::" in name), item, name) for name in names for k, item in enumerate(by_name.get(name, ()))]
+    return [(item, name) for _, item, name in sorted(found, key=lambda x: x[0])]
+
+
+def run_tests(home: Path, files: Iterable[str], chosen: Sequence[str] | None, *plugins: Any, only: bool = False) -> int:
+    """pytest's status for files of the tree; with `chosen`, for these tests in this order, up to the first that fails.
+
+    With `only`, they are collected and not run.
+    """
 
     class Choice:
         def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
             if chosen is not None:
-                by_name = {item.nodeid: item for item in items}
-                items[:] = [by_name[name] for name in chosen if name in by_name]
+                items[:] = [item for item, _ in cases(items, chosen)]
 
     stop = [] if chosen is None else ["-x"]
     quiet = [*QUIET, *stop, "--continue-on-collection-errors", f"--rootdir={home}"]
@@ -213,8 +229,14 @@ def digest(*paths: Path, text: str = "") -> str:
     return found.hexdigest()[:16]
 
 
-def reach(files: Iterable[str], needed: tuple[str, ...], at_once: int, seconds: float = 900) -> dict[str, dict]:
+class TooDearError(BaseException):
+    """A test has used its seconds; nothing that a test or Hypothesis catches."""
+
+
+def reach(files: Iterable[str], needed: tuple[str, ...], at_once: int, dear: float, seconds: float = 900) -> dict[str, dict]:
     """For each file: what importing it enters, and what each test that passes enters, with its processor seconds.
+
+    A test that uses more than `dear` seconds, or waits for ten times as long, is stopped there: its seconds are NEVER.
 
     Kept, test by test, until its text changes: what it reaches is a guess at what is worth running, and no evidence. Files
     that are not kept are run if their names begin as one of `needed`, and else left out.
@@ -237,7 +259,7 @@ def reach(files: Iterable[str], needed: tuple[str, ...], at_once: int, seconds: 
                 out = found / str(len(jobs))
                 groups[str(out)] = files_of_one
                 known = {f: still(kept.get(f, {}), f) for f in files_of_one}
-                jobs.append((str(out), lambda _, known=known, out=out: _noted(whole, known, out), seconds))
+                jobs.append((str(out), lambda _, known=known, out=out: _noted(whole, known, out, dear), seconds))
             for n, (out, status, used) in enumerate(run(jobs, at_once), 1):
                 noted = json.loads(Path(out).read_text()) if Path(out).is_file() else {}
                 kept |= _noted_before()  # by another run, of another room
@@ -280,13 +302,20 @@ def grouped(files: Iterable[str]) -> list[list[str]]:
     return [together] * bool(together) + [[f] for f in alone]
 
 
-def _noted(home: Path, known: Mapping[str, dict[str, list]], out: Path) -> int:
+def _noted(home: Path, known: Mapping[str, dict[str, list]], out: Path, dear: float) -> int:
     """Run the tests of files in the watched tree, but for those known, and write, for each file, what they enter."""
     files = list(known)
     builtins.__entered__ = entered = set()
     enter(home, out.with_suffix(".log"))
     first: list[str] = []
     found: dict[str, list] = {}
+    clocks = {signal.ITIMER_PROF: dear, signal.ITIMER_REAL: 10 * dear}
+
+    def stop(*_: object) -> NoReturn:
+        raise TooDearError
+
+    for ring in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(ring, stop)
 
     class Notes:
         @pytest.hookimpl(trylast=True)
@@ -300,14 +329,31 @@ def _noted(home: Path, known: Mapping[str, dict[str, list]], out: Path) -> int:
             start = sum(os.times()[:4])  # of its processes, too
             found[item.nodeid] = []
             result = yield
-            found[item.nodeid] = [round(sum(os.times()[:4]) - start, 2), sorted(entered)]
+            found[item.nodeid] = [
+                NEVER if item.nodeid in stopped else round(sum(os.times()[:4]) - start, 2),
+                sorted(entered),
+            ]
             return result
 
+        @pytest.hookimpl(wrapper=True)
+        def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+            for clock, limit in clocks.items():
+                signal.setitimer(clock, limit)
+            try:
+                return (yield)
+            except TooDearError:
+                stopped.add(item.nodeid)
+                raise
+            finally:
+                for clock in clocks:
+                    signal.setitimer(clock, 0)
+
         def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-            if report.outcome != "passed":
+            if report.outcome != "passed" and report.nodeid not in stopped:
                 bad.add(report.nodeid)
 
     bad: set[str] = set()
+    stopped: set[str] = set()
     status = run_tests(home, files, None, Notes())
     noted: dict[str, dict] = {f: {"entered": first, "tests": dict(known[f])} for f in files}
     for f in files[1:] and files:  # of several, what each runs of its own
@@ -319,4 +365,4 @@ def _noted(home: Path, known: Mapping[str, dict[str, list]], out: Path) -> int:
     return status
 
 
-__all__ = ["ROOT", "allow", "compiled", "digest", "enter", "preload", "reach", "run", "run_tests", "tree"]
+__all__ = ["ROOT", "allow", "cases", "compiled", "digest", "enter", "preload", "reach", "run", "run_tests", "tree"]

@@ -477,7 +477,7 @@ class BetaBinomialRegression(CountRegression):
             one = "n is 1 for all clients, and one trial each cannot tell how far clients of equal covariates differ"
             if self.prior == "marginal-likelihood":
                 raise ValueError(f"{one}: no spread is likeliest; use prior='bayes', or pool clients of equal covariates")
-            warnings.warn(f"{one}: what is said of it is the hyperprior's", stacklevel=2)
+            warnings.warn(f"{one}: what is said of it is the hyperprior's", stacklevel=3)
         self.search(covariates, heard, float(np.log(total / (1 - total))))
         self.set_posterior(float(self._n[heard].mean()), heard)
         return self

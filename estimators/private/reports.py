@@ -79,7 +79,7 @@ def one(name: str, value: Any, check: Callable[..., Any] = finite) -> None:
         return
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         raise ValueError(f"{name} must be one number, got {shown(value)}")
-    if abs(value) > float_info.max:  # a float of Python: NumPy would turn a whole number of any size into one of its own
+    if isinstance(value, int) and abs(value) > float_info.max:  # NumPy would turn a whole number of any size into its own
         raise ValueError(f"{name} must be finite")
     check(name, value)
 

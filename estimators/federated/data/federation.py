@@ -130,9 +130,9 @@ class Examples:
         x, y, test = same_labels(x=self.x, y=self.y, test=self.test).values()
         x = as_it_is("x", x)
         y = labels("y", y) if self.classes else real("y", y)
-        test = np.zeros(len(y), dtype=bool) if test is None else np.atleast_1d(flags("test", test))
         if x.ndim < 2 or y.ndim != 1 or len(x) == 0:
             raise ValueError(f"{self.name}: x must have one row per example and at least one row, got shape {x.shape}")
+        test = np.zeros(len(y), dtype=bool) if test is None else np.atleast_1d(flags("test", test))
         if not len(x) == len(y) == len(test):
             raise ValueError(f"{self.name}: x, y and test have {len(x)}, {len(y)} and {len(test)} rows; they must agree")
         if x.dtype.kind not in "biuf":

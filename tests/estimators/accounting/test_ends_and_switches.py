@@ -709,3 +709,15 @@ def test_a_file_with_another_past_is_refused_whatever_its_length(tmp_path):
     path.write_bytes(empty)
     with pytest.raises(ValueError, match="has lost releases"):
         watch.load()
+
+
+@pytest.mark.parametrize("rho", [1e-3, 0.1, 1.0, 5.0])
+@pytest.mark.parametrize("delta", [1e-12, 0.02, 0.3, 0.6, 0.9])
+def test_the_best_order_of_zcdp_is_that_of_a_fine_grid_for_large_delta_too(rho, delta):
+    found = privacy.epsilon_from_zcdp(rho=rho, delta=delta)
+    orders = 1 + np.geomspace(1e-7, 1e7, 40_001)
+    best = np.min(privacy.epsilon_at_order(order=orders, rdp=rho * orders, delta=delta))
+    if delta**2 < -np.expm1(-rho):
+        assert found == pytest.approx(max(best, 0.0), rel=1e-6, abs=1e-12)
+    else:
+        assert found == 0.0  # by total variation, of which no order knows

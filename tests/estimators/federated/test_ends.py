@@ -1,5 +1,8 @@
 """Ends of what settings may be, and which part of a condition refuses: places that mutants of the code found untested."""
 
+import io
+import zlib
+
 import numpy as np
 import pytest
 import scipy.io
@@ -9,6 +12,7 @@ from estimators.federated import data, schedule
 from estimators.federated.algorithms import DPAdaPeD, FedAvgPlus, FeO2, Mocha, RobustHDP
 from estimators.federated.audit import row_statistics
 from estimators.federated.data import synthetic_federation
+from estimators.federated.data.matlab import cell_arrays
 from estimators.federated.experiments.experiment import setup_of
 from estimators.federated.experiments.plan import put
 from estimators.federated.kinds import number
@@ -18,7 +22,6 @@ from estimators.federated.pairs import PairStep, checked_pairs
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.schedule import GaussianNoise
 from estimators.federated.task import Task
-from estimators.numerics.exact import rounded
 
 WORK = {"rule": "fixed", "n_steps": 2, "batch_size": 4}
 
@@ -34,11 +37,6 @@ def test_a_whole_number_is_one_that_a_float_has():
     assert number(-(1 << 1023))
     assert not number((1 << 1023) + 1)
     assert not number(1 << 1024)
-
-
-def test_what_is_too_large_for_a_float_keeps_its_sign():
-    assert rounded(10**400, 1) == np.inf
-    assert rounded(-(10**400), 1) == -np.inf
 
 
 def test_settings_are_put_under_all_their_keys():
@@ -147,3 +145,32 @@ def test_the_likelihood_ratio_of_a_sampled_canary():
     always = row_statistics(releases, multiplier=scale, rate=1.0, shift=shift, base=base)[:, 0]
     only = np.log(stats.norm.pdf(releases, base + shift, scale) / without).sum(axis=1)
     np.testing.assert_allclose(always, only, rtol=1e-12)
+
+
+def test_a_matlab_file_may_unpack_to_as_many_bytes_as_are_said():
+    cells = np.empty(2, dtype=object)
+    cells[:] = [np.arange(6.0).reshape(2, 3), np.eye(2)]
+    file = io.BytesIO()
+    scipy.io.savemat(file, {"x": cells, "y": cells[:1]}, do_compression=True)
+    content, at, size = file.getvalue(), 128, 0
+    while at < len(content):
+        packed = int.from_bytes(content[at + 4 : at + 8], "little")
+        size += len(zlib.decompress(content[at + 8 : at + 8 + packed]))
+        at += 8 + packed
+    found = cell_arrays(content, largest=size)
+    assert sorted(found) == ["x", "y"]
+    np.testing.assert_array_equal(found["x"][0], cells[0])
+    with pytest.raises(ValueError, match="unpacks to more bytes than are read"):
+        cell_arrays(content, largest=size - 1)
+
+
+def test_work_says_steps_or_passes_and_evaluation_where_there_are_rows():
+    federation = synthetic_federation(clients=4, rows=20, seed=1)
+    ways = {"seed": 0, "backend": NumpyBackend(workers=1)}
+    model = logistic_regression(10, federation.classes)
+    with pytest.raises(ValueError, match="work has n_steps and n_epochs; give one"):
+        Task(federation, model, work=WORK | {"n_epochs": 1}, **ways)
+    whole = Task(federation, model, work=WORK, **ways)
+    where = "server_test" if whole.server_test is None else "test"
+    with pytest.raises(ValueError, match=f"has no rows for {where}; split some off"):
+        whole.evaluate(np.zeros(model.n_parameters), where)

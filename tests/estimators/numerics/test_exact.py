@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from estimators.numerics.exact import UNIT, exact_sum, group_by, power_sums
+from estimators.numerics.exact import UNIT, exact_sum, group_by, power_sums, rounded
 
 WRONG = {
     "a group beyond the last": ([1.0, 2.0], [0, 7], 2, "group must lie in 0..1"),
@@ -50,3 +50,10 @@ def test_what_is_no_number_has_no_exact_sum_and_no_group():
         group_by(np.array([1.0, 0.0]), 2)
     assert exact_sum([]) == 0
     assert power_sums([], [], 2) == ([0, 0], [0, 0], [0, 0])
+
+
+def test_quotients_of_whole_numbers_are_rounded_once_and_infinite_with_their_sign():
+    assert rounded(3 * 10**400, 2 * 10**400) == 1.5
+    assert rounded(10**400 + 1, 3 * 10**399) == 10 / 3
+    assert [rounded(sign * 10**400, 1) for sign in (1, -1)] == [np.inf, -np.inf]
+    assert rounded(0, 10**400) == 0.0

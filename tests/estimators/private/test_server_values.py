@@ -88,8 +88,13 @@ def test_the_variance_of_rows_is_pooled_from_noisy_ones():
     pooled, error = (told / spread).sum() / (1 / spread).sum(), (1 / spread).sum() ** -0.5
     law = stats.truncnorm(-pooled / error, np.inf, pooled, error)
     assert pooled_sigma2([*reports, mean_report(0.0, 0.1)]) == pytest.approx((law.mean(), error), rel=1e-9)
+    hidden = [mean_report(0.0, 0.1, 9, variance=v, variance_noise=4.0) for v in (-1.0, 0.5, -0.2)]
+
+    def fit():  # the warning points at who calls the fit that asks
+        return pooled_sigma2(hidden)
+
     with pytest.warns(UserWarning, match="their noise hides sigma2"):
-        low = pooled_sigma2([mean_report(0.0, 0.1, 9, variance=v, variance_noise=4.0) for v in (-1.0, 0.5, -0.2)])
+        low = fit()
     error = np.sqrt(4 / 3)
     assert low == pytest.approx((stats.truncnorm(0.7 / 3 / error, np.inf, -0.7 / 3, error).mean(), error), rel=1e-9)
     assert pooled_sigma2([mean_report(0.0, 0.1, 9, variance=0.0, variance_noise=0.0)] * 2) == (0.0, 0.0)
