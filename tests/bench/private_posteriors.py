@@ -2,7 +2,8 @@
 
 Run it to measure the cells that private_posteriors.csv lacks and to print the table of PRIVATE.md:
 python tests/bench/private_posteriors.py [PATTERN [SECONDS]] begins no cell without the PATTERN in its name ("m=100 ",
-"local"), nor any after so many SECONDS; what is done is kept, so that it goes on after a stop.
+"local"), nor any after so many SECONDS; what is done is kept, so that it goes on after a stop.  With "ends" it prints how
+many rates are an end of their interval.
 
 Truths are drawn from the prior that the fits state, hyperparameters included, or at fixed parameters; reports have the law
 of the clients' mechanism (rows drawn, clipped and averaged up to 1,000 of them; the normal law of their mean beyond).
@@ -247,6 +248,22 @@ def summary():
                 for (cell, _), c, e, o in zip(rows, cover, error, outside, strict=True) if o > 0)  # fmt: skip
 
 
+def at_ends(m, runs):
+    """Of the rates whose coverage is above 95 %: shares of truths that are an interval's end itself, and of those inside.
+
+    Rates within 1e-16 of 1 are 1 in floats, as is the end of an interval that leaves out a part of them.
+    """
+    rng, shares = np.random.default_rng([19, m]), []
+    for _ in range(runs):
+        mu, s = rng.random(), rng.random()
+        size = 1 / s**2 - 1
+        truth = rng.beta(mu * size, (1 - mu) * size, m)
+        low, high = PrivateRates().fit(rates_drawn(rng, truth, 10, 0.1)).interval()
+        shares.append([np.mean((truth == low) | (truth == high)), np.mean((low < truth) & (truth < high))])
+    (end, inside), errors = np.mean(shares, axis=0), np.std(shares, axis=0, ddof=1) / np.sqrt(runs)
+    yield f"m {m}, {runs} runs: at an end {end:.4f} ({errors[0]:.4f}), inside {inside:.4f} ({errors[1]:.4f})"
+
+
 HEAD = (
     "| reports | eps | n | m | fixed at | runs | coverage (error) | risk | before | over quadrature | intervals / fit |\n"
     "|---|---|---|---|---|---|---|---|---|---|---|"
@@ -270,5 +287,8 @@ def main(pattern, seconds=np.inf):
     print(*summary(), HEAD, *lines(), sep="\n")
 
 
-if __name__ == "__main__":
+if __name__ == "__main__" and sys.argv[1:2] == ["ends"]:
+    warnings.simplefilter("ignore")
+    print(*at_ends(10, 1000), *at_ends(100, 400), sep="\n")
+elif __name__ == "__main__":
     main(sys.argv[1] if len(sys.argv) > 1 else "", float(sys.argv[2]) if len(sys.argv) > 2 else np.inf)
