@@ -44,8 +44,8 @@ browser:  ## Debian's headless browser for the tests of the report (they skip wi
 test: $(VENV)/.installed  ## run the tests, but for those that take minutes of coqc, which make nightly runs
 	$(BIN)/python -m pytest -n auto --dist worksteal --benchmark-disable -m "not nightly"
 
-mutants: $(VENV)/.installed  ## how many slips of code in estimators the tests notice; SEED, COUNT and UNDER choose the sample
-	$(BIN)/python tests/mutants.py --seed $(or $(SEED),$(error SEED: give one, make mutants SEED=7)) --count $(or $(COUNT),300) $(addprefix --under ,$(UNDER))
+mutants: $(VENV)/.installed  ## how many slips of code in estimators the tests notice; SEED, COUNT and UNDER choose the sample; NEAREST=5 asks five files of tests each, without a map of all
+	$(BIN)/python tests/mutants.py --seed $(or $(SEED),$(error SEED: give one, make mutants SEED=7)) --count $(or $(COUNT),300) $(addprefix --under ,$(UNDER)) $(addprefix --nearest ,$(NEAREST))
 
 bench: $(VENV)/.installed  ## measure the kernels against their bare cost and against NumPy
 	$(BIN)/python -m pytest tests/bench --benchmark-only --benchmark-group-by=group -o python_files='bench_*.py' -p no:xdist -s
