@@ -82,6 +82,11 @@ class Loop(asyncio.SelectorEventLoop):
 
         super().add_signal_handler(sig, noted)
 
+    def call_exception_handler(self, context):
+        """Leave out what goes wrong in nbclient's tasks because they were stopped, some before their kernel was there."""
+        if self.stopped_by is None:
+            super().call_exception_handler(context)
+
 
 def with_hidden(notebook):
     """Return `notebook` with its hidden code, solutions and checks, as tagged cells after the text in which it stands."""
