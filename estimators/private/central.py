@@ -60,8 +60,7 @@ def release_prior(
     (which moves by at most high - low if a client is replaced) and to the sum of squared differences of all pairs (by at
     most (m - 1) (high - low)^2).  The noisy variance among the means estimates tau^2 plus the mean of `variances`; what it
     and its known error leave open about tau goes into the prior's grid; the centre lies between the bounds, alike likely
-    anywhere.  A "row" of the trusted server is a client's mean
-    (see ``MeanClient``).
+    anywhere.  A "row" of the trusted server is a client's mean (see ``MeanClient``).
 
     Parameters
     ----------

@@ -228,14 +228,6 @@ def laws_of(mechanism: str, sensitivities: Sequence[int], eps: Fraction) -> list
     return [found[change] for change in sensitivities]
 
 
-def by_kind(laws: Sequence[T]) -> dict[T, list[int]]:
-    """Return the places of each law, the first one first."""
-    places: dict[T, list[int]] = {}
-    for place, law in enumerate(laws):
-        places.setdefault(law, []).append(place)
-    return places
-
-
 def laplaces(scales: list[tuple[int, int] | None], generator: np.random.Generator | None) -> list[int]:
     """Return discrete Laplace noise of each scale, 0 for None."""
     loud = [scale for scale in scales if scale]
@@ -283,11 +275,13 @@ def gaussians(sigma2s: Sequence[int], generator: np.random.Generator | None) -> 
 
 def staircases(laws: list[Staircase | None], generator: np.random.Generator | None) -> list[int]:
     """Return noise of each staircase, 0 for None."""
-    noise = [0] * len(laws)
-    for law, mine in by_kind(laws).items():
+    noise, places = [0] * len(laws), {}
+    for place, law in enumerate(laws):
         if law is not None:
-            for place, each in zip(mine, law.noise(len(mine), generator).tolist(), strict=True):
-                noise[place] = each
+            places.setdefault(law, []).append(place)
+    for law, mine in places.items():
+        for place, each in zip(mine, law.noise(len(mine), generator).tolist(), strict=True):
+            noise[place] = each
     return noise
 
 

@@ -93,9 +93,7 @@ class Staircase:
 
     def __init__(self, *, sensitivity: int, eps: float) -> None:
         checked = single(count, "sensitivity", sensitivity)
-        self.sensitivity = int(
-            sensitivity if isinstance(sensitivity, int) else checked
-        )  # a float may round a large one down
+        self.sensitivity = sensitivity if isinstance(sensitivity, int) else int(checked)  # a float may round one down
         self.eps = budget_numbers(eps, 0.0)[0]
         if checked > LARGEST_SCALE * self.eps:
             raise ValueError(f"sensitivity must be at most 1e100 eps for a staircase, got {checked:g} with eps={eps:g}")

@@ -44,6 +44,19 @@ FOREIGN = {
 """What files are not CSV, by their first bytes."""
 
 
+def refuse_foreign(name: str, content: bytes) -> None:
+    """Raise ValueError for the content of a file, or its beginning, that is no text of a table.
+
+    >>> refuse_foreign("ages.csv", b"PAR1")
+    Traceback (most recent call last):
+    ...
+    ValueError: ages.csv is Parquet; give it a name that ends in .parquet
+    """
+    what = next((what for magic, what in FOREIGN.items() if content.startswith(magic)), None)
+    if what:
+        raise ValueError(f"{name} is {what}")
+
+
 def open_table(source: str | PathLike[str] | Iterable[str]) -> Table:
     """Return the table in `source`: a path (``.parquet`` or ``.pq`` as Parquet, else CSV), or an iterable of CSV lines.
 
@@ -102,10 +115,7 @@ class CsvTable(Table):
         """Raise ValueError for a file of another kind."""
         if not isinstance(self.source, list):
             with open(self.source, "rb") as file:
-                start = file.read(4)
-            what = next((what for magic, what in FOREIGN.items() if start.startswith(magic)), None)
-            if what:
-                raise ValueError(f"{self.name} is {what}")
+                refuse_foreign(self.name, file.read(4))
 
     @contextmanager
     def lines(self) -> Iterator[Iterator[str]]:

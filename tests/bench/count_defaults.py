@@ -17,7 +17,7 @@ import io
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,15 @@ def read(path: Path = PATH) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+def write(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Put rows into a file, all at once."""
+    text = io.StringIO()
+    table = csv.DictWriter(text, columns, lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    files.write(path, text.getvalue())
+
+
 def run(path: Path, replicates: int, minutes: float = np.inf, only: str = "") -> None:
     """Draw the cells that the file lacks or has with fewer replicates, one at a time, until the minutes are over."""
     end = time.monotonic() + 60 * minutes
@@ -132,11 +141,7 @@ def run(path: Path, replicates: int, minutes: float = np.inf, only: str = "") ->
         rows = [row for row in read(path) if tuple(row[c] for c in PLACE) != place] + new_rows
         order = {tuple(map(str, c)): i for i, c in enumerate(cells())}
         rows.sort(key=lambda row: order[tuple(str(row[c]) for c in PLACE)])
-        text = io.StringIO()
-        table = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
-        files.write(path, text.getvalue())
+        write(path, COLUMNS, rows)
         print(*one, flush=True)
 
 

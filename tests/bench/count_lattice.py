@@ -8,13 +8,12 @@ refused data are left out.  Belongs here: that lattice.  The cells and the page 
 
 from __future__ import annotations
 
-import csv
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
-from count_defaults import SPREADS, WAYS, drawn
+from count_defaults import SPREADS, WAYS, drawn, read, write
 from scipy import special
 
 from estimators.numerics import spread_law
@@ -115,24 +114,13 @@ def row(family, m, replicates):
     return {"family": family, "m": m, "replicates": len(fit), "refused": refused} | values
 
 
-def read(path=PATH):
-    """Return the rows of the file."""
-    if not path.exists():
-        return []
-    with open(path, newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def main(replicates, family, m):
     """Draw a family's row, and put it into the file."""
     warnings.simplefilter("ignore")
     new = row(family, m, replicates)
-    rows = [r for r in read() if (r["family"], r["m"]) != (family, str(m))] + [new]
+    rows = [r for r in read(PATH) if (r["family"], r["m"]) != (family, str(m))] + [new]
     rows.sort(key=lambda r: (int(r["m"]), list(WAYS).index(r["family"])))
-    with open(PATH, "w", newline="") as file:
-        table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        table.writeheader()
-        table.writerows(rows)
+    write(PATH, COLUMNS, rows)
 
 
 if __name__ == "__main__":

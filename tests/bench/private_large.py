@@ -23,7 +23,7 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
-from private_posteriors import HIGH, LOW, WIDTH, clipped, means_drawn, rates_drawn, truncated
+from private_posteriors import HIGH, LOW, WIDTH, clipped, federation
 from scipy import stats
 from scipy.signal import lfilter
 from scipy.sparse import csr_matrix, eye_array
@@ -213,13 +213,7 @@ def posterior_means(reports, cells):
 
 def drawn(rng, kind, m, n, eps):
     """Truths of a prior that is drawn, their reports, and the fit that is judged."""
-    if kind == "rates":
-        mu, size = rng.random(), rng.random() ** -2.0 - 1
-        truth = rng.beta(mu * size, (1 - mu) * size, m)
-        return truth, rates_drawn(rng, truth, n, eps), PrivateRates()
-    mu, tau = rng.uniform(LOW, HIGH), rng.uniform(0, WIDTH / 2)
-    truth = truncated(rng, mu, tau, m)
-    return truth, means_drawn(rng, truth, n, eps, kind == "local"), PrivateGaussianMeans(sigma2=1.0)
+    return *federation(rng, kind, m, n, eps), PrivateRates() if kind == "rates" else PrivateGaussianMeans(sigma2=1.0)
 
 
 def line(kind, m, n, eps, cells, runs):

@@ -124,6 +124,18 @@ def rates_by_quadrature(reports, eps):
     return density @ p
 
 
+def federation(rng, kind, m, n, eps, drawn=None):
+    """Truths, of a prior that is drawn itself where it is not given, and their reports."""
+    if kind == "rates":
+        mu, s = (rng.random(), rng.random()) if drawn is None else drawn
+        size = 1 / s**2 - 1
+        truth = rng.beta(mu * size, (1 - mu) * size, m)
+        return truth, rates_drawn(rng, truth, n, eps)
+    mu, tau = (rng.uniform(LOW, HIGH), rng.uniform(0, WIDTH / 2)) if drawn is None else drawn
+    truth = truncated(rng, mu, tau, m)
+    return truth, means_drawn(rng, truth, n, eps, kind == "local")
+
+
 def truncated(rng, mu, tau, m):
     """Draws from a normal law cut off at the bounds."""
     return stats.truncnorm.rvs((LOW - mu) / tau, (HIGH - mu) / tau, loc=mu, scale=tau, size=m, random_state=rng)
@@ -176,15 +188,10 @@ def measured(cell):
     kind, m, n, eps = cell.kind, cell.m, cell.n, cell.eps
     cover, risks, ratios, seconds = [], [], [], []
     for run in range(cell.runs):
+        truth, reports = federation(rng, kind, m, n, eps, cell.drawn)
         if kind == "rates":
-            mu, s = (rng.random(), rng.random()) if cell.drawn is None else cell.drawn
-            size = 1 / s**2 - 1
-            truth = rng.beta(mu * size, (1 - mu) * size, m)
-            reports, models = rates_drawn(rng, truth, n, eps), (PrivateRates(), PrivateRates("moments"))
+            models = PrivateRates(), PrivateRates("moments")
         else:
-            mu, tau = (rng.uniform(LOW, HIGH), rng.uniform(0, WIDTH / 2)) if cell.drawn is None else cell.drawn
-            truth = truncated(rng, mu, tau, m)
-            reports = means_drawn(rng, truth, n, eps, kind == "local")
             models = PrivateGaussianMeans(sigma2=1.0), PrivateGaussianMeans("integrated", sigma2=1.0)
         begun = time.process_time()
         exact = models[0].fit(reports)
@@ -255,10 +262,8 @@ def at_ends(m, runs):
     """
     rng, shares = np.random.default_rng([19, m]), []
     for _ in range(runs):
-        mu, s = rng.random(), rng.random()
-        size = 1 / s**2 - 1
-        truth = rng.beta(mu * size, (1 - mu) * size, m)
-        low, high = PrivateRates().fit(rates_drawn(rng, truth, 10, 0.1)).interval()
+        truth, reports = federation(rng, "rates", m, 10, 0.1)
+        low, high = PrivateRates().fit(reports).interval()
         shares.append([np.mean((truth == low) | (truth == high)), np.mean((low < truth) & (truth < high))])
     (end, inside), errors = np.mean(shares, axis=0), np.std(shares, axis=0, ddof=1) / np.sqrt(runs)
     yield f"m {m}, {runs} runs: at an end {end:.4f} ({errors[0]:.4f}), inside {inside:.4f} ({errors[1]:.4f})"

@@ -20,7 +20,7 @@ from estimators.federated.kinds import typed
 from estimators.numerics.validation import index, shown
 from estimators.tables.client_table import by_client
 from estimators.tables.columns import Untold
-from estimators.tables.table_file import FOREIGN, CsvTable, open_parquet
+from estimators.tables.table_file import CsvTable, open_parquet, refuse_foreign
 
 __all__ = ["table"]
 
@@ -92,9 +92,7 @@ def columns(path: Path, content: bytes, response: str, client: str | None, featu
     if path.suffix.lower() in (".parquet", ".pq"):
         opened = open_parquet(path, content)
     else:
-        what = next((what for magic, what in FOREIGN.items() if content.startswith(magic)), None)
-        if what:
-            raise ValueError(f"{path} is {what}")
+        refuse_foreign(str(path), content)
         try:
             opened = CsvTable(content.decode("utf-8-sig").splitlines(keepends=True), str(path))
         except UnicodeDecodeError:

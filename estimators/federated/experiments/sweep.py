@@ -68,8 +68,7 @@ def sweep(
     """Do all runs and yield an Outcome after each, in any order.
 
     A run that diverges, or that cannot be done (an epsilon that cannot be met, an error in one's own algorithm), leaves the
-    others alone.  Runs that
-    another process is doing come last, with its result if it has finished them by then.
+    others alone.  Runs that another process is doing come last, with its result if it has finished them by then.
 
     Parameters
     ----------
