@@ -74,7 +74,7 @@ Ltac side :=
   match goal with
   | |- (_ < _)%nat => first [ assumption | lia ]
   | |- _ = _ => algebra
-  | |- _ <> _ => first [ assumption | by_sign | letters; nonzero_model ]
+  | |- _ <> _ => nonzero_sizes
   | |- 0 < ?e => first [ by_sign | letters; first [ by_sign | lra | positive_model ] ]
   | |- 0 <= ?e => first [ by_sign | letters; first [ by_sign | lra | nonneg_model ] ]
   | |- _ => letters; lra

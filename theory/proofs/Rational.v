@@ -88,28 +88,22 @@ Ltac2 is_letter (t : constr) : bool :=
   | _ => false
   end.
 
-Ltac2 letter (t : constr) (known : (constr * constr) list ref) : constr :=
-  match find t (known.(contents)) with
+(* What a term is read as is made once, from its number in the table. *)
+Ltac2 remembered (t : constr) (table : (constr * constr) list ref) (make : int -> constr) : constr :=
+  match find t (table.(contents)) with
   | Some x => x
   | None =>
-      match is_letter t with
-      | true =>
-          let x := applied '(@FEX Z) (positive_number (Int.add 1 (List.length (known.(contents))))) in
-          known.(contents) := List.append (known.(contents)) [(t, x)];
-          x
-      | false => Control.zero Unread
-      end
+      let x := make (Int.add 1 (List.length (table.(contents)))) in
+      table.(contents) := List.append (table.(contents)) [(t, x)];
+      x
   end.
 
-Ltac2 exponent (t : constr) (known : (constr * constr) list ref) : constr :=
-  match find t (known.(contents)) with
-  | Some n => n
-  | None =>
-      let k := whole_number t in
-      let n := match Int.equal k 0 with true => 'N0 | false => applied 'Npos (positive_number k) end in
-      known.(contents) := (t, n) :: known.(contents);
-      n
-  end.
+Ltac2 letter (t : constr) (number : int) : constr :=
+  match is_letter t with true => applied '(@FEX Z) (positive_number number) | false => Control.zero Unread end.
+
+Ltac2 exponent (t : constr) : constr :=
+  let k := whole_number t in
+  match Int.equal k 0 with true => 'N0 | false => applied 'Npos (positive_number k) end.
 
 Ltac2 reader (letters : (constr * constr) list ref) : constr -> constr :=
   let operations :=
@@ -137,14 +131,14 @@ Ltac2 reader (letters : (constr * constr) list ref) : constr -> constr :=
             | None =>
                 match Constr.equal f power with
                 | true =>
-                    let parts := Array.make 2 (exponent (Array.get arguments 1) exponents) in
+                    let parts := Array.make 2 (let n := Array.get arguments 1 in remembered n exponents (fun _ => exponent n)) in
                     Array.set parts 0 (read (Array.get arguments 0));
                     make (App some_power parts)
-                | false => letter t letters
+                | false => remembered t letters (letter t)
                 end
             end
         end
-    | _ => letter t letters
+    | _ => remembered t letters (letter t)
     end in
   read.
 
