@@ -17,7 +17,7 @@ GROUPS = 4
 
 FOUND = {
     "bayes": "averaged over what the data leave open",
-    "integrated": "averaged over what data and noise leave open",
+    **dict.fromkeys(("exact", "integrated"), "averaged over what data and noise leave open"),
     "marginal-likelihood": "by maximum likelihood",
     "reml": "by restricted maximum likelihood",
     "nonparametric maximum likelihood": "by nonparametric maximum likelihood",
@@ -167,7 +167,7 @@ def sureness(outcome):
         return METHODS[outcome.interval]
     prior = outcome.model.prior_summary()
     found, sds = prior.get("found_by"), prior.get("sds", [1.0])
-    if found in ("bayes", "integrated"):
+    if found in ("bayes", "exact", "integrated"):
         return "Intervals count what the clients leave unknown about the prior."
     counted = outcome.model.mu_counts_ if outcome.coefficients else prior.get("mean_standard_error", 0.0) > 0
     what = "count how uncertain the centre is and take the spread" if counted else "take the prior"

@@ -260,6 +260,15 @@ STAY = ["--client", "ward", "--value", "stay"]
 LINE = ["--client", "ward", "--target", "stay", "--features", "age"]
 
 
+@pytest.mark.parametrize("prior", [None, "exact", "integrated", "moments"])
+def test_intervals_that_average_over_the_prior_say_so(prior, raw, fit):
+    said = fit(raw, *PRIVATE, *(["--prior", prior] if prior else []), "--no-plot").out
+    averaged = prior != "moments"
+    assert ("Intervals count what the clients leave unknown about the prior." in said) == averaged
+    assert ("(averaged over what data and noise leave open)" in said) == averaged
+    assert ("few clients they are too short" in said) != averaged
+
+
 def test_a_column_of_budgets(visits, fit):
     found = fit(visits, *STAY, "--eps", "Budget", "--bounds", "0", "10", "--sigma2", "1", "--json", "--no-plot")
     assert found.status == 0
