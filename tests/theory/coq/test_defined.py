@@ -100,14 +100,10 @@ DIGITS = {i for i, one in OBJECTS.items() if one.library == "Objects"}
 
 
 @pytest.fixture(scope="module")
-def coqc(tmp_path_factory):
-    """coqc with definitions and lemmas compiled in a folder of this module's own."""
-    before = checker.WORK
-    checker.WORK = tmp_path_factory.mktemp("work")
-    path, _ = checker.coqc()
-    checker.prepare_objects(path)
-    yield path
-    checker.WORK = before
+def coqc(own_work):
+    """coqc where definitions and lemmas are compiled."""
+    checker.prepare_objects(own_work)
+    return own_work
 
 
 def judged(path, claim_id, theorems):

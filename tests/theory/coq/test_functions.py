@@ -25,11 +25,11 @@ REAL = proof_files.FOLDER
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, compiled_into, monkeypatch):
     """An own folder of proofs and of work."""
     monkeypatch.setattr(proof_files, "FOLDER", tmp_path / "proofs")
     monkeypatch.setattr(proof_files, "UNPROVED", tmp_path / "proofs" / "unproved.json")
-    monkeypatch.setattr(checker, "WORK", tmp_path / "work")
+    monkeypatch.setattr(checker, "WORK", compiled_into(tmp_path / "work"))
     monkeypatch.setattr(known, "STATUS", tmp_path / "work" / "status.json")
     monkeypatch.setattr(model_proofs, "with_models", lambda chosen: [])
     (tmp_path / "proofs").mkdir()

@@ -41,19 +41,15 @@ def test_an_edit_concerns_what_rests_on_it_and_nothing_else(edited, rest_on_it, 
 
 
 @pytest.fixture(scope="module")
-def tried(tmp_path_factory):
-    """Whether coqc accepts a lemma, with the files by hand compiled in a folder of this module's own."""
-    before = checker.WORK
-    checker.WORK = tmp_path_factory.mktemp("work")
-    path, _ = checker.coqc()
-    checker.prepare(path)
+def tried(own_work):
+    """Whether coqc accepts a lemma, where the files by hand are compiled."""
+    checker.prepare(own_work)
 
     def lemma(says, script):
         text = f"Require Import Borrow.Positive.\nOpen Scope R_scope.\nTheorem t : {says}.\nProof. {script} Qed.\n"
-        return checker.run_text(path, f"{text}Print Assumptions t.\n", 60.0)[0]
+        return checker.run_text(own_work, f"{text}Print Assumptions t.\n", 60.0)[0]
 
-    yield lemma
-    checker.WORK = before
+    return lemma
 
 
 INVERSES = "forall x y, 0 < x -> 0 < y -> 1 / x - 1 / y = (y - {y}) / (x * y)"

@@ -18,14 +18,10 @@ HERE = model_proofs.HERE
 
 
 @pytest.fixture(scope="module")
-def coqc(tmp_path_factory):
-    """coqc with the hand-written files compiled in a folder of this module's own."""
-    before = checker.WORK
-    checker.WORK = tmp_path_factory.mktemp("work")
-    path, _ = checker.coqc()
-    model_proofs.prepare(path)
-    yield path
-    checker.WORK = before
+def coqc(own_work):
+    """coqc where the hand-written files are compiled."""
+    model_proofs.prepare(own_work)
+    return own_work
 
 
 def pair(claim_id):

@@ -26,11 +26,11 @@ SAME = "generative:thm5:mse"  # the derivation ends in the printed formula itsel
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, compiled_into, monkeypatch):
     """An own folder of proofs and of work, so that tests leave the real ones alone."""
     monkeypatch.setattr(proof_files, "FOLDER", tmp_path / "proofs")
     monkeypatch.setattr(proof_files, "UNPROVED", tmp_path / "proofs" / "unproved.json")
-    monkeypatch.setattr(checker, "WORK", tmp_path / "work")
+    monkeypatch.setattr(checker, "WORK", compiled_into(tmp_path / "work"))
     monkeypatch.setattr(known, "STATUS", tmp_path / "work" / "status.json")
     monkeypatch.setattr(model_proofs, "with_models", lambda chosen: [])  # these are tests of algebra (test_model.py)
     monkeypatch.setattr(code_proofs, "with_code", lambda chosen: [])  # (test_code.py)
@@ -321,6 +321,7 @@ def test_a_refusal_names_the_step_and_the_statement(folder):
 
 def test_a_coqc_that_cannot_compile_anything_is_said(folder, monkeypatch, capsys):
     fake(folder, monkeypatch, "exit 0")
+    monkeypatch.setattr(checker, "WORK", folder / "empty")
     program = folder / "bin" / "coqc"
     program.write_text(program.read_text().replace("touch Positive.vo", 'echo "Error: no library" >&2; exit 1'))
     assert borrow.main(["prove", SMALL]) == 2
