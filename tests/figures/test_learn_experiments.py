@@ -85,6 +85,13 @@ def test_every_experiment_has_a_line_to_replay():
     assert [*replay.kept()] == experiments(), "run `borrow learn --replay --fresh`"
 
 
+def test_new_experiments_get_their_lines_one_by_one():
+    kept = replay.kept()
+    first, second, *_ = kept
+    assert replay.text_of({second: kept[second]}) == replay.text_of(kept).splitlines(keepends=True)[1]
+    assert replay.text_of({first: kept[first], second: kept[second]}).count("\n") == 2
+
+
 @pytest.mark.parametrize("name", experiments())
 def test_a_kept_line_comes_back(name):
     """To the last bit on the same kind of machine, else to the six digits that result lines show."""

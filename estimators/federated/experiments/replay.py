@@ -59,7 +59,8 @@ def kept(path: str | Path = LINES) -> dict[str, dict[str, Any]]:
 
 def text_of(lines: Mapping[str, Any]) -> str:
     """Lines as text to keep, in the order of experiments."""
-    return "".join(json.dumps(lines[name], ensure_ascii=False, allow_nan=False) + "\n" for name in experiments())
+    there = [lines[name] for name in experiments() if name in lines]
+    return "".join(json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n" for line in there)
 
 
 def replay(name: str, line: Mapping[str, Any]) -> Replayed:
