@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 import io
+import os
 import signal
 import warnings
 from contextlib import redirect_stdout
@@ -18,6 +19,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from estimators.system.processes import ONE_THREAD
 
 # Programs: one of the benchmark, which needs torch and pfl, and one that stands beside its module.
 collect_ignore = ["bench/pfl_rounds.py", "mutants.py", "swaps.py"]
@@ -37,6 +40,9 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     # Before test modules are imported: they read the number of examples at import.
     settings.load_profile("deep" if config.getoption("--deep") else "fixed")
+    # Workers share the cores, and threads of their BLAS would spend most of the time waiting for each other.
+    if config.getoption("numprocesses", None):
+        os.environ.update({name: os.environ.get(name, one) for name, one in ONE_THREAD.items()})
     # A script's job in the background ignores Ctrl-C, and so would the programs that tests stop with it.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
