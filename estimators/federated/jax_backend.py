@@ -53,6 +53,31 @@ def bucket(n: Any) -> int:
     return max(1, -(-int(n) // unit) * unit)
 
 
+def alike(order: np.ndarray, steps: np.ndarray) -> list[np.ndarray]:
+    """Cut clients in the order of falling steps where one has less than two thirds of those of the first of its group.
+
+    Clients that are trained all together wait for the one with the most steps, and for the largest batch, which those with
+    few steps have: without cuts Robust-HDP's clients, whose batches have 16 to 128 rows, would do 5.7 times their work.
+
+    >>> [part.tolist() for part in alike(np.array([2, 0, 1, 3]), np.array([90, 80, 150, 38]))]
+    [[2], [0, 1], [3]]
+    """
+    firsts = [0]
+    for i, client in enumerate(order):
+        if steps[client] < 2 / 3 * steps[order[firsts[-1]]]:
+            firsts.append(i)
+    return np.split(order, firsts[1:])
+
+
+def longest(weights: np.ndarray) -> int:
+    """Rows of the largest batch of weights (C, S, B).
+
+    >>> longest(np.array([[[1.0, 0.0, 0.0], [1.0, 2.0, 0.0]]]))
+    2
+    """
+    return int(np.flatnonzero(weights.any(axis=(0, 1))).max(initial=-1)) + 1
+
+
 class Training(NamedTuple):
     """What the C clients of a schedule do in each of their steps.
 
@@ -207,15 +232,16 @@ class JaxBackend:
 
     def _train(self, model, work, data, schedule):
         """Arrays like the starts of `work`, after the steps of the schedule."""
-        C, most = len(schedule.clients), schedule.indices.shape[2]
         copies = 4 * work.networks + AHEAD * (work.noise is not None)
-        width = min(self._fitting(model, work.networks * bucket(most), copies), bucket(C))
-        order, failed = np.argsort(-schedule.steps, kind="stable"), np.full(C, -1)  # those with many steps together
+        order, failed = np.argsort(-schedule.steps, kind="stable"), np.full(len(schedule.clients), -1)
         ends = [np.empty(part.shape, self.dtype) for part in work.starts]
-        for chunk in (order[first : first + width] for first in range(0, C, width)):
-            found, failed[chunk] = self._train_chunk(model, work, data, schedule, chunk, width)
-            for end, part in zip(ends, found, strict=True):
-                end[chunk] = part
+        for group in alike(order, schedule.steps) if self.together else [order]:  # those with many steps together
+            most = longest(schedule.weights[group]) if self.together else schedule.indices.shape[2]
+            width = min(self._fitting(model, work.networks * bucket(most), copies), bucket(len(group)))
+            for chunk in (group[first : first + width] for first in range(0, len(group), width)):
+                found, failed[chunk] = self._train_chunk(model, work, data, schedule, chunk, width)
+                for end, part in zip(ends, found, strict=True):
+                    end[chunk] = part
         if (failed >= 0).any():
             i = int(np.argmax(failed >= 0))
             raise Diverged(int(schedule.clients[i]), int(failed[i]))
@@ -226,7 +252,7 @@ class JaxBackend:
         steps, clients = schedule.steps[chunk], schedule.clients[chunk]
         last = int(steps.max(initial=0))
         weights = schedule.weights[chunk, :last] * (np.arange(last) < steps[:, None])[..., None]
-        batch = int(np.flatnonzero(weights.any(axis=(0, 1))).max(initial=-1)) + 1
+        batch = longest(weights)
 
         def filled(part, *shape, value=0, dtype: Any = self.dtype):
             whole = np.full(shape, value, dtype)

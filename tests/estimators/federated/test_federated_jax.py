@@ -131,6 +131,16 @@ def test_small_memory_cuts_clients_and_changes_only_rounding():
     assert evaluations[1].loss.tobytes() == evaluations[2].loss.tobytes()
 
 
+def test_an_accelerator_trains_clients_with_alike_steps_together(backend):
+    model, schedule = MODELS["network"], WAYS["epochs"][0]
+    assert [part.tolist() for part in jax_backend.alike(np.array([0, 2, 1]), schedule.steps)] == [[0, 2], [1]]
+    data, ends = backend.prepare(model, federation(model)), []
+    for together in (False, True):
+        backend.together = together
+        ends.append(backend.local_sgd(model, start(model), data, schedule, learning_rate=0.1))
+    np.testing.assert_allclose(ends[1], ends[0], atol=1e-12)
+
+
 def test_shared_parameters_are_evaluated_as_everyones_own(backend):
     model = MODELS["images"]
     data, w = backend.prepare(model, federation(model)), start(model)
