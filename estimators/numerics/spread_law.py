@@ -2,7 +2,8 @@
 
 With t that variance over the sampling variance (the harmonic mean of the clients'), sqrt(4/(4 + t)) is uniform on (0, 1):
 the density of t is proportional to (4 + t)^(-3/2), after Strawderman (1971, Ann. Math. Statist. 42:385).  One law for means,
-trials and exposures, chosen by simulation (``tests/bench/DEFAULTS.md``, which says what private fits and regressions do).
+trials and exposures, chosen by simulation (``tests/bench/DEFAULTS.md``, which says what private fits do);
+``regression.covariance_average`` has it for covariances.
 
 Belongs here: that law.  Does not belong here: integrals over it, which are the models'.
 """

@@ -7,18 +7,64 @@ terms.  How unknown covariances are searched for is in ``covariances``, the like
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from estimators.model import ClientModel
+from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints
 from estimators.numerics.limits import times
-from estimators.numerics.validation import finite, index, number
+from estimators.numerics.validation import finite, fraction, index, number, single
 from estimators.regression.client_rows import Groups
+from estimators.regression.covariance_average import even
 
-__all__ = ["CoefficientModel"]
+__all__ = ["Average", "CoefficientModel", "Parts", "added"]
+
+PAIRS, LEAST = 4_000_000, 32  # pairs of clients times nodes of an average from which on nodes are fewer, and how few
+
+
+class Parts:
+    """Sums over priors of means (..., d) and covariances (..., d, d) of the same things, about an `origin` near them."""
+
+    def __init__(self, origin: Floats) -> None:
+        self.origin = origin
+        self.first: Floats = np.zeros(origin.shape)
+        self.second: Floats = np.zeros((*origin.shape, origin.shape[-1]))
+        self.means: list[Floats] = []
+        self.sds: list[Floats] = []
+
+    def add(self, weight: float, mean: Floats, covariance: Floats) -> None:
+        """Count what holds under one prior."""
+        away = mean - self.origin
+        self.first += weight * away
+        self.second += weight * (covariance + away[..., :, None] * away[..., None, :])
+        self.means.append(mean)
+        self.sds.append(np.sqrt(np.einsum("...ii->...i", covariance)))
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """Return means and covariances of the average, whose weights add up to 1."""
+        return self.origin + self.first, self.second - self.first[..., :, None] * self.first[..., None, :]
+
+    def mixtures(self) -> tuple[Floats, Floats]:
+        """Return means and sds (..., d, K) under each prior."""
+        return np.stack(self.means, axis=-1), np.stack(self.sds, axis=-1)
+
+
+@dataclass(frozen=True)
+class Average:
+    """An average over K priors: weights (K,), means and sds (m, d, K) of clients and (d, K) of mu.
+
+    within, between : covariances (K, d, d) of clients, within groups if there are any, and of groups, for each prior.
+    """
+
+    weights: Floats
+    clients: tuple[Floats, Floats]
+    centre: tuple[Floats, Floats]
+    within: Floats
+    between: Floats
 
 
 class CoefficientModel(ClientModel):
@@ -37,7 +83,8 @@ class CoefficientModel(ClientModel):
     ``group_sd_`` (g, d) the posteriors of mu + effect.
 
     ``terms_`` are independent normal parts that add up to the posteriors: pairs of units (m,) and loadings (m, d, k), where
-    clients of one unit share its k standard normal numbers.
+    clients of one unit share its k standard normal numbers.  Where posteriors are an average over priors, ``average_``,
+    those are the terms at ``mu_`` and ``covariance_``, and `node_posterior` has those of every prior.
     """
 
     mu: ArrayLike | None
@@ -55,31 +102,50 @@ class CoefficientModel(ClientModel):
     terms_: Sequence[tuple[Ints, Floats]]
     mu_counts_ = False  # whether posteriors count how far off mu_ may be
     mu_covariance_: Floats
+    average_: Average | None = None
     _groups: Groups | None = None
     _group_covariances: Floats
 
     def set_posterior(self, mean: Floats, terms: Sequence[tuple[Ints, Floats]], unseen: Floats) -> None:
         """Set the posteriors from their means (m, d) and the terms that add up to them."""
-        self.posterior_mean_, self.terms_, self.unseen_ = mean, terms, unseen
-        self.posterior_covariance_ = added(terms)
-        self.posterior_sd_ = np.where(self.blind_, np.inf, np.sqrt(np.einsum("mii->mi", self.posterior_covariance_)))
+        self.terms_, self.unseen_ = terms, unseen
+        self.set_moments(mean, added(terms))
+
+    def set_moments(self, mean: Floats, covariance: Floats) -> None:
+        """Set means (m, d), covariances (m, d, d) and standard deviations of the posteriors."""
+        self.posterior_mean_, self.posterior_covariance_ = mean, covariance
+        self.posterior_sd_ = np.where(self.blind_, np.inf, np.sqrt(np.einsum("mii->mi", covariance)))
 
     def set_groups(self, groups: Groups | None, covariance: Floats, mean: Floats, terms: Sequence[Floats]) -> None:
         """Set what is known of groups: covariance (d, d) between them, means (g, d), loadings (g, d, k) of their terms."""
         self._groups, self.groups_ = groups, () if groups is None else groups.labels
-        self.group_covariance_, self.group_mean_ = covariance, mean
+        self.group_covariance_ = covariance
         units = np.arange(len(mean))
-        self._group_covariances = (
-            added([(units, loading) for loading in terms]) if terms else np.zeros((0, *covariance.shape))
-        )
-        sd = np.sqrt(np.einsum("gii->gi", self._group_covariances))
-        self.group_sd_ = np.where(self.blind_, np.inf, sd)
+        each = [(units, loading) for loading in terms]
+        self.set_group_moments(mean, added(each) if terms else np.zeros((0, *covariance.shape)))
+
+    def set_group_moments(self, mean: Floats, covariances: Floats) -> None:
+        """Set means (g, d), covariances (g, d, d) and standard deviations of what is known of groups."""
+        self.group_mean_, self._group_covariances = mean, covariances
+        self.group_sd_ = np.where(self.blind_, np.inf, np.sqrt(np.einsum("gii->gi", covariances)))
+
+    def node_posterior(self, k: int) -> tuple[Floats, Sequence[tuple[Ints, Floats]]]:
+        """Return posterior means and terms under one prior of ``average_``."""
+        raise NotImplementedError
+
+    def priors(self, most: int) -> Iterator[tuple[float, Floats, Sequence[tuple[Ints, Floats]]]]:
+        """Yield weights, posterior means and terms under the fitted prior, or at most so many priors of an average."""
+        if self.average_ is None:
+            yield 1.0, self.posterior_mean_, self.terms_
+        else:
+            for k, weight in zip(*even(self.average_.weights, most), strict=True):
+                yield float(weight), *self.node_posterior(int(k))
 
     @property
     def independent(self) -> bool:
-        """Whether clients are independent given the data: not where posteriors count mu_ or groups, which they share."""
+        """Whether clients are independent given the data: not where they share mu_, groups or an unknown covariance."""
         self.require_fit()
-        return len(self.terms_) == 1
+        return len(self.terms_) == 1 and self.average_ is None
 
     @property
     def blind_(self) -> Bools:
@@ -91,6 +157,9 @@ class CoefficientModel(ClientModel):
         from scipy.special import ndtr
 
         self.require_fit()
+        if self.average_ is not None:
+            t = np.broadcast_to(number("t", t), self.posterior_mean_.shape)
+            return np.where(self.blind_, 0.5, normal_mixture.cdf(t, self.average_.weights, *self.average_.clients, strict))
         gap, sd = number("t", t) - self.posterior_mean_, self.posterior_sd_
         step = gap > 0 if strict else gap >= 0
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -101,13 +170,26 @@ class CoefficientModel(ClientModel):
         from scipy.special import ndtri
 
         self.require_fit()
+        if self.average_ is not None:
+            found = normal_mixture.quantile(q, self.average_.weights, *self.average_.clients)
+            return np.where(self.blind_, times(np.inf, ndtri(q)), found)
         return self.posterior_mean_ + times(self.posterior_sd_, ndtri(q))
 
     def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
         """Return joint draws (size, m, d) of all coefficients given the data; NaN for `blind_` ones."""
         self.require_fit()
-        theta = np.broadcast_to(self.posterior_mean_, (size, *self.posterior_mean_.shape)).copy()
-        for units, loadings in self.terms_:
+        if self.average_ is None:
+            return self.drawn(generator, size, self.posterior_mean_, self.terms_)
+        nodes = generator.choice(len(self.average_.weights), size, p=self.average_.weights)
+        theta = np.empty((size, *self.posterior_mean_.shape))
+        for k in np.unique(nodes).tolist():
+            theta[nodes == k] = self.drawn(generator, int(np.sum(nodes == k)), *self.node_posterior(k))
+        return theta
+
+    def drawn(self, generator: np.random.Generator, size: int, mean: Floats, terms: Sequence[tuple[Ints, Floats]]) -> Floats:
+        """Return draws (size, m, d) of sums of terms about a mean; NaN for `blind_` coefficients."""
+        theta = np.broadcast_to(mean, (size, *mean.shape)).copy()
+        for units, loadings in terms:
             noise = generator.standard_normal((size, units.max() + 1, loadings.shape[2]))
             theta += np.einsum("mij,smj->smi", loadings, noise[:, units])
         return np.where(self.blind_, np.nan, theta)
@@ -117,18 +199,20 @@ class CoefficientModel(ClientModel):
         from scipy.special import ndtr
 
         self.require_fit()
-        mean = self.posterior_mean_
-        m = len(mean)
-        gap, variance = mean[rows, None] - mean, np.zeros((len(mean[rows]), *mean.shape))
-        for units, loadings in self.terms_:
-            own = np.einsum("mij,mij->mi", loadings, loadings)
-            apart = own[rows, None] + own
-            if units.max() + 1 < m:  # some clients share theirs
-                both = np.sum((loadings[rows, None] - loadings) ** 2, axis=3)
-                apart = np.where((units[rows, None] == units)[..., None], both, apart)
-            variance += apart
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.where(variance > 0, ndtr(gap / np.sqrt(variance)), 0.5 + 0.5 * np.sign(gap))
+        found = 0.0
+        m = len(self.posterior_mean_)
+        for weight, mean, terms in self.priors(max(LEAST, PAIRS // m**2)):
+            gap, variance = mean[rows, None] - mean, np.zeros((len(mean[rows]), *mean.shape))
+            for units, loadings in terms:
+                own = np.einsum("mij,mij->mi", loadings, loadings)
+                apart = own[rows, None] + own
+                if units.max() + 1 < m:  # some clients share theirs
+                    both = np.sum((loadings[rows, None] - loadings) ** 2, axis=3)
+                    apart = np.where((units[rows, None] == units)[..., None], both, apart)
+                variance += apart
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found += weight * np.where(variance > 0, ndtr(gap / np.sqrt(variance)), 0.5 + 0.5 * np.sign(gap))
+        found = np.asarray(found)
         found[np.arange(m)[rows] - np.arange(m)[rows][0], np.arange(m)[rows]] = 0.5
         return np.where(self.blind_, np.nan, found)
 
@@ -154,8 +238,16 @@ class CoefficientModel(ClientModel):
             if group not in self.groups_:
                 raise ValueError(f"group must be one of the groups of the fit, got {group!r}; leave it out for a new one")
             g = self.groups_.index(group)
-            return self.group_mean_[g], self.covariance_ + self._group_covariances[g]
-        return self.mu_, self.covariance_ + self.group_covariance_ + (self.mu_covariance_ if self.mu_counts_ else 0.0)
+            return self.group_mean_[g], self.spread()[0] + self._group_covariances[g]
+        within, between = self.spread()
+        return self.mu_, within + between + (self.mu_covariance_ if self.mu_counts_ else 0.0)
+
+    def spread(self) -> tuple[Floats, Floats]:
+        """Return covariances (d, d) of clients about their group and of groups, expected ones of an average of priors."""
+        if self.average_ is None:
+            return self.covariance_, self.group_covariance_
+        weights = self.average_.weights
+        return np.tensordot(weights, self.average_.within, 1), np.tensordot(weights, self.average_.between, 1)
 
     def linear_predictor(self, i: int | None, X: ArrayLike, group: Hashable | None = None) -> tuple[Floats, Floats]:
         """Return mean and standard deviation of X theta_i given the data; i=None is a client without data, of that group."""
@@ -193,6 +285,27 @@ class CoefficientModel(ClientModel):
                 found[f"sd_{name}_groups"] = np.where(self.blind_, np.inf, np.sqrt(np.diag(covariance))).tolist()
         return found
 
+    def prior_interval(self, level: float = 0.95) -> dict[str, tuple[float, float] | list[tuple[float, float]]]:
+        """Return intervals for "mean" and "sd" of coefficients and for those of a "new client", if priors are averaged over.
+
+        Pairs in the order of the coefficients; with groups, of all clients, and a client of a new group; nothing where one
+        prior is taken for true.  Ends are infinite for coefficients that `unseen_` directions touch.  Those of "sd" lie
+        between nodes: with four clients the upper one may be an eighth off.
+        """
+        self.require_fit()
+        level = single(fraction, "level", level)
+        if self.average_ is None:
+            return {}
+        weights, (means, errors) = self.average_.weights, self.average_.centre
+        variances = np.einsum("kii->ik", self.average_.within + self.average_.between)
+        found, tails = {}, ((1 - level) / 2, (1 + level) / 2)
+        for name, sds in (("mean", errors), ("new client", np.sqrt(errors**2 + variances))):
+            ends = [normal_mixture.quantile(q, weights, means, np.maximum(sds, 1e-300)) for q in tails]
+            found[name] = np.where(self.blind_, [[-np.inf], [np.inf]], ends).T
+        spread = [np.array([weighted_quantile(v, weights, q) for v in np.sqrt(variances)]) for q in tails]
+        found["sd"] = np.where(self.blind_, [[0.0], [np.inf]], spread).T
+        return {name: [(float(low), float(high)) for low, high in found[name]] for name in ("mean", "sd", "new client")}
+
     def draw_truth(self, generator: np.random.Generator, truth: ArrayLike | None) -> Floats:
         """Return coefficients (m, d) drawn from the fitted prior, or the `truth` given; the same draws either way."""
         shape = self.posterior_mean_.shape
@@ -205,6 +318,13 @@ class CoefficientModel(ClientModel):
             root = vectors * np.sqrt(np.maximum(values, 0.0))
             drawn = drawn + (generator.standard_normal((units.max() + 1, shape[1])) @ root.T)[units]
         return drawn if truth is None else self.read_truth(truth, shape)
+
+
+def weighted_quantile(values: Floats, weights: Floats, q: float) -> float:
+    """Return a quantile of values (K,) with weights, between neighbours by interpolation."""
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order]) - weights[order] / 2
+    return float(np.interp(q, below, values[order]))
 
 
 def added(terms: Sequence[tuple[Ints, Floats]]) -> Floats:

@@ -28,7 +28,7 @@ def centred(data: SimpleNamespace) -> SimpleNamespace:
 
 
 def evaluate_nested(
-    data: SimpleNamespace, groups: Groups, root: Floats, outer: Floats, s: Numbers | None = None
+    data: SimpleNamespace, groups: Groups, root: Floats, outer: Floats, s: Numbers | None = None, slopes: bool = True
 ) -> SimpleNamespace:
     """Minus the log-likelihood where relative covariances are root root' within and outer outer' between groups.
 
@@ -64,13 +64,16 @@ def evaluate_nested(
         log_det += np.linalg.slogdet(information)[1] - 2 * data.coordinates.log_det
         S = S + left @ np.linalg.solve(information, np.swapaxes(left, 1, 2))
         between = informed - informed @ np.linalg.solve(information, informed)
+    loss = (data.free * np.log(2 * np.pi * s) + Q / s + log_det + (data.known or 0.0)) / 2
+    if not slopes:
+        return SimpleNamespace(loss=loss, s=s)
     a = np.einsum("mij,mi->mj", TR, res)
     a_groups = groups.sums(a)
     within = (W - W @ S[codes] @ W).sum(axis=0)
     curvature = np.stack([within, between.sum(axis=0)])
     scatter = np.stack([np.einsum("mi,mj->ij", a, a), np.einsum("gi,gj->ij", a_groups, a_groups)]) / s
     return SimpleNamespace(
-        loss=(data.free * np.log(2 * np.pi * s) + Q / s + log_det + (data.known or 0.0)) / 2,
+        loss=loss,
         by_root=(curvature - scatter) @ np.stack([root, outer]),
         by_covariance=(scatter - curvature) / 2,
         phi=phi,

@@ -236,6 +236,18 @@ def intervals(outcome):
         for slope, (name, (low, high)) in zip(slopes, found.get("slopes", {}).items(), strict=True)
         if np.isfinite(high - low)
     ]
+    if outcome.coefficients:
+        words = {"mean": "centre", "sd": "standard deviation", "new client": "a new client"}
+        each = [
+            ", ".join(
+                f"{word} [{found[name][i][0]:.4g}, {found[name][i][1]:.4g}]"
+                for name, word in words.items()
+                if name in found and (name == "mean" or not outcome.shared[i])
+            )
+            for i in range(len(outcome.coefficients))
+        ]
+        texts = [f"{short(name)}: {text}" for name, text in zip(outcome.coefficients, each, strict=True) if text]
+        return [f"{level} intervals for what all share: {'; '.join(texts)}."] if texts else []
     parts = {
         "mean": f"the intercept{f' ({scale})' if scale else ''}" if slopes else "the centre",
         "sd": "the standard deviation",

@@ -51,12 +51,13 @@ EXCEPT = {
     "private means, wide bounds": ("flat on tau", BOUNDED),
     "private means, tight bounds": ("flat on tau", BOUNDED),
     "private rates": ("flat on tau", BOUNDED),
-    "regressions": (
-        "penalised-reml",
-        "No average over covariances is offered; here it takes the noise's variance for known.",
-    ),
 }
 """By kind: the law that is the default there, and why."""
+NOTES = {
+    "regressions": "Strawderman is here the default itself, `LinearClients()`, over full covariances and the noise; the\n"
+    "other laws average over each variance by itself and take the noise for known; the last three take one prior for true.",
+}
+"""By kind: what its laws are there."""
 LEAST = 0.94  # how often intervals must hold in every cell of the model's family
 SHAPES = {
     "normal": lambda g, size: g.standard_normal(size),
@@ -316,7 +317,8 @@ def private_rates_cell(m: int, ratio: float, prior: str, g: np.random.Generator,
 def regressions_cell(m: int, ratio: float, prior: str, g: np.random.Generator, size: int) -> Found:
     """As `estimates_cell`, of two coefficients: priors of ``LinearClients``, and what averages over each variance would do.
 
-    The latter are for a design whose coefficients are estimated independently, with the noise's variance taken as known.
+    The latter, all laws but the default, are for a design whose coefficients are estimated independently, with the noise's
+    variance taken as known.
     """
     rows, found = 8, {}
     X = np.repeat(np.column_stack((np.ones(rows), np.linspace(-1.5, 1.5, rows)))[None], m, axis=0)
@@ -331,10 +333,11 @@ def regressions_cell(m: int, ratio: float, prior: str, g: np.random.Generator, s
         for name, (errors, inside) in normal_averages((own / unit).T, np.ones(m), (theta / unit).T).items():
             if name in LAWS:
                 parts[name] = errors.T * unit, inside.T
-        for name in ("penalised-reml", "reml", "marginal-likelihood"):
+        for name in (DEFAULT, "penalised-reml", "reml", "marginal-likelihood"):
+            model = LinearClients() if name == DEFAULT else LinearClients(prior=name)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", RuntimeWarning)
-                model = LinearClients(prior=name).fit(list(X), list(y))
+                model.fit(list(X), list(y))
             low, high = model.interval()
             parts[name] = model.posterior_mean_ - theta, (low <= theta) & (theta <= high)
         for name, (errors, inside) in parts.items():
@@ -476,6 +479,7 @@ def page(rows: list[dict[str, Any]]) -> str:
             loss, least = (found[chosen][name] / found[DEFAULT][name] for name in ("risk", "least"))
             lines += [f"The default is {chosen}, of {loss:.2f} times the risk of {DEFAULT} on average, whose worst cell",
                       f"holds {least:.3f} times as often. {reason}", ""]  # fmt: skip
+        lines += [*NOTES[kind].split("\n"), ""] if kind in NOTES else []
         lines += table(found, chosen)
     lines += count_defaults.section(count_defaults.read())
     lines += ["## Risk and % held, cell by cell", ""]

@@ -322,7 +322,8 @@ FLAGS = {
     ],
     "beta-binomial-regression": [[], ["--prior", "marginal-likelihood"]],
     "gamma-poisson-regression": [[], ["--prior", "marginal-likelihood"]],
-    "linear": [[], ["--prior", "reml"], ["--prior", "marginal-likelihood"], ["--mu", 0.5, "--with", "covariance=0.3"]],
+    "linear": [[], ["--prior", "penalised-reml"], ["--prior", "reml"], ["--prior", "marginal-likelihood"],
+               ["--mu", 0.5, "--with", "covariance=0.3"]],
     "logistic": [[], ["--prior", "marginal-likelihood"], ["--mu", 0.5, "--with", "covariance=0.3"]],
 }  # fmt: skip
 CASES = [
