@@ -23,7 +23,7 @@ from estimators.numerics.arrays import Floats, Ints
 from estimators.numerics.spread_law import EDGE, POWER
 from estimators.regression.covariances import Factor, Levels, climb
 
-__all__ = ["Nodes", "average", "even", "representative"]
+__all__ = ["Nodes", "average", "representative"]
 
 FEW_PARAMETERS, POINTS, MORE = 3, 128, 512  # points of a round for so many parameters of covariances, and for more
 ENOUGH, POOR, ROUNDS = 1.5, 0.25, 8  # rounds' points that are enough and too few, effectively, and most rounds
@@ -153,8 +153,8 @@ def explored(density: Density, mode: Floats, uniform: Floats, n: int) -> tuple[F
         weights = weighed(points, found[:, 0], laws)
         if 1 / np.sum(weights**2) >= ENOUGH * n:
             break
-        mean = weights @ points
-        covariance = (points - mean).T @ ((points - mean) * weights[:, None]) + 1e-6 * np.eye(p)
+        mean = np.einsum("n,ni->i", weights, points)  # not by BLAS, whose sums depend on its threads
+        covariance = np.einsum("n,ni,nj->ij", weights, points - mean, points - mean) + 1e-6 * np.eye(p)
     effective = 1 / np.sum(weights**2)
     if effective < POOR * n:
         warnings.warn(
@@ -193,14 +193,14 @@ def drawn(uniform: Floats, mean: Floats, root: Floats) -> Floats:
     from scipy.special import chdtri, ndtri
 
     stretch = np.sqrt(DOF / chdtri(DOF, uniform[:, -1]))
-    return mean + (ndtri(uniform[:, :-1]) * stretch[:, None]) @ root.T
+    return mean + np.einsum("nj,ij->ni", ndtri(uniform[:, :-1]) * stretch[:, None], root)
 
 
 def weighed(points: Floats, logs: Floats, laws: list[tuple[Floats, Floats]]) -> Floats:
     """Weights (n,) of points with these log densities that were drawn from the laws in equal parts."""
     p, heights = points.shape[1], []
     for mean, root in laws:
-        far = np.sum(np.linalg.solve(root, (points - mean).T) ** 2, axis=0)
+        far = np.sum(np.einsum("ij,nj->ni", np.linalg.inv(root), points - mean) ** 2, axis=1)
         heights.append(-np.log(np.diag(root)).sum() - (DOF + p) / 2 * np.log1p(far / DOF))
     logs = logs - np.logaddexp.reduce(heights, axis=0)
     weights = np.exp(logs - logs.max())
