@@ -519,6 +519,7 @@ def main(arguments=None):
         return 0
     path, tests = FATES / f"{a.seed}.jsonl", {k: asked(parts) for k, parts in plans.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
+    screen = os.dup(1)  # where a session can say something; its own output is its log
 
     def keep(name, status, seconds, by="", more=False):
         """Write how a mutant ended; with `more`, unless it is dead, it has tests left."""
@@ -536,37 +537,40 @@ def main(arguments=None):
     elsewhere = {k: afar(sample[k], parts, reach) for k, parts in left.items()}
     costs = {t: GUESS for parts in plans.values() for part, _ in parts for t in part}
     costs |= {t: seconds for known in reach.values() for t, (seconds, _) in known["tests"].items()}
-    if trials := [
-        trial(sample[k], parts, elsewhere[k], imported_by if k in kernels else {}, costs, budget)
-        for k, parts in left.items()
-    ]:
-        trials = [t for t in trials if t.tests]
-        controls = [replace(t, name=f"control {t.name}", after=t.before, tests=dict(list(t.tests.items())[:20]))
-                    for t in trials[: a.controls]]  # fmt: skip
+    try:
+        if trials := [
+            trial(sample[k], parts, elsewhere[k], imported_by if k in kernels else {}, costs, budget)
+            for k, parts in left.items()
+        ]:
+            trials = [t for t in trials if t.tests]
+            controls = [replace(t, name=f"control {t.name}", after=t.before, tests=dict(list(t.tests.items())[:20]))
+                        for t in trials[: a.controls]]  # fmt: skip
 
-        def tell(name, status, seconds, by):
-            if name.startswith("control "):
+            def tell(name, status, seconds, by):
+                if name.startswith("control "):
+                    if status not in (0, swaps.CUT):
+                        os.write(screen, f"without a mutant {by} ends with {status}\n".encode())
+                        os._exit(1)
+                elif status not in (swaps.UNFIT, swaps.HOLLOW):  # which are asked again, in trees of their own
+                    keep(name, status, seconds, by, bool(elsewhere[name]))
+
+            # At the end too: what a session has gathered, as a warning of its own, must not be what fails a mutant's tests.
+            session = partial(swaps.tried, [*controls, *trials, *controls], a.jobs, tell)
+            told_before = path.read_text() if path.is_file() else ""
+            for _, status, _ in warm.run([("session", session, SECONDS * len(trials))], 1):
                 if status:
-                    print(f"without a mutant {by} ends with {status}", flush=True)
-                    os._exit(1)
-            elif status not in (swaps.UNFIT, swaps.HOLLOW):  # which are asked again, in trees of their own
-                keep(name, status, seconds, by, bool(elsewhere[name]))
-
-        # At the end too: what a session has gathered, as a warning of its own, must not be what fails a mutant's tests.
-        session = partial(swaps.tried, [*controls, *trials, *controls], a.jobs, tell)
-        told_before = path.read_text() if path.is_file() else ""
-        for _, status, _ in warm.run([("session", session, SECONDS * len(trials))], 1):
-            if status:
-                print(f"the session ended with {status}: what it told is not kept", flush=True)
-                path.write_text(told_before)
-                return 1
-    known = kept(path, tests, a.wide)
-    halfway = kept(path, tests, a.wide, ("partly",))
-    left = {k: elsewhere[k] if k in halfway else parts for k, parts in left.items() if k not in known}
-    stale = {k: imported_by[sample[k].file] if k in kernels else () for k in left}
-    jobs = [(k, partial(fate, sample[k], parts, k in kernels, stale[k], budget), SECONDS) for k, parts in left.items()]
-    for name, status, seconds in warm.run(jobs, a.jobs):
-        keep(name, status, seconds)
+                    print(f"the session ended with {status}: what it told is not kept", flush=True)
+                    path.write_text(told_before)
+                    return 1
+        known = kept(path, tests, a.wide)
+        halfway = kept(path, tests, a.wide, ("partly",))
+        left = {k: elsewhere[k] if k in halfway else parts for k, parts in left.items() if k not in known}
+        stale = {k: imported_by[sample[k].file] if k in kernels else () for k in left}
+        jobs = [(k, partial(fate, sample[k], parts, k in kernels, stale[k], budget), SECONDS) for k, parts in left.items()]
+        for name, status, seconds in warm.run(jobs, a.jobs):
+            keep(name, status, seconds)
+    except KeyboardInterrupt:
+        print("stopped; what was tried is kept, and this command goes on", flush=True)
     known = kept(path, tests, a.wide, ("survived", "broken", *UNDECIDED))
     return told(sample, known, {k for k, parts in plans.items() if parts})
 

@@ -99,31 +99,39 @@ def run(jobs: Iterable[Job], at_once: int) -> Iterator[tuple[str, int, float]]:
     waiting, running, more = iter(jobs), {}, True
     moved: dict[int, tuple[int, float]] = {}  # the processor time of each job, and since when it stands
     look = 0.0
-    while more or running:
-        while more and len(running) < at_once:
-            job = next(waiting, None)
-            if more := job is not None:
-                home = tempfile.TemporaryDirectory()
-                pid = os.fork()
-                if not pid:
-                    _work(job, Path(home.name))
-                running[pid] = (job[0], home, time.monotonic() + PATIENCE * job[2])
-                moved[pid] = (0, time.monotonic())
-        if time.monotonic() > look:
-            look = time.monotonic() + IDLE / 10
-            moved = {pid: (now, moved[pid][1] if now == moved[pid][0] else time.monotonic())
-                     for pid in running for now in [ticks(pid)]}  # fmt: skip
-        for pid, (name, home, until) in list(running.items()):
-            if time.monotonic() > min(until, moved[pid][1] + IDLE):
-                os.kill(pid, signal.SIGKILL)
-            done, status, used = os.wait4(pid, os.WNOHANG)
-            if done:
-                del running[pid]
+    try:
+        while more or running:
+            while more and len(running) < at_once:
+                job = next(waiting, None)
+                if more := job is not None:
+                    home = tempfile.TemporaryDirectory()
+                    pid = os.fork()
+                    if not pid:
+                        _work(job, Path(home.name))
+                    running[pid] = (job[0], home, time.monotonic() + PATIENCE * job[2])
+                    moved[pid] = (0, time.monotonic())
+            if time.monotonic() > look:
+                look = time.monotonic() + IDLE / 10
+                moved = {pid: (now, moved[pid][1] if now == moved[pid][0] else time.monotonic())
+                         for pid in running for now in [ticks(pid)]}  # fmt: skip
+            for pid, (name, home, until) in list(running.items()):
+                if time.monotonic() > min(until, moved[pid][1] + IDLE):
+                    os.kill(pid, signal.SIGKILL)
+                done, status, used = os.wait4(pid, os.WNOHANG)
+                if done:
+                    del running[pid]
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(pid, signal.SIGKILL)  # processes that a test has left
+                    home.cleanup()
+                    yield name, os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
+            time.sleep(0.05)
+    finally:
+        for pid, (_, home, _) in running.items():  # of a run that is stopped; those that have jobs of their own stop these
+            for sign in (signal.SIGINT, signal.SIGKILL):
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pid, signal.SIGKILL)  # processes that a test has left
-                home.cleanup()
-                yield name, os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
-        time.sleep(0.05)
+                    os.killpg(pid, sign)
+                    time.sleep(0.2)
+            home.cleanup()
 
 
 def ticks(group: int) -> int:
@@ -143,8 +151,9 @@ def _work(job: Job, home: Path) -> NoReturn:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         allow(job[2])
         status = job[1](home)
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
+        if not isinstance(error, KeyboardInterrupt):
+            traceback.print_exc()
     finally:
         sys.stdout.flush()
         os._exit(status)
