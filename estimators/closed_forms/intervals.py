@@ -52,7 +52,7 @@ def chord(c: float) -> float:
     if c <= np.sqrt(3):
         return 0.0
     start = noncoverage(0.0, c)
-    u = np.linspace(0.05, c + 8, 400)
+    u = np.linspace(max(0.05, c - 20), c + max(8, 1e-15 * c), 400)  # for a large c it lies just above
     best = int(np.argmax((noncoverage(u, c) - start) / u**2))
 
     def slope(x):  # u^3 times half the derivative by u of the chord's slope

@@ -63,6 +63,17 @@ def test_critical_values_and_noncoverage_are_inverse(level, kappa):
         assert intervals.worst_noncoverage(w, level, kappa) == pytest.approx(usual, rel=1e-12)
 
 
+@pytest.mark.parametrize("m2", [1e6, 1e9, 1e20, 1e40])
+def test_critical_values_of_large_biases_are_found_just_below_chebyshevs(m2):
+    """The worst bias is 0 or a few deviations k above c, however many deviations c itself is."""
+    c = float(intervals.robust_critical_value(m2))
+    k = np.linspace(0, 12, 2401)
+    assert np.max(m2 / (c + k) ** 2 * stats.norm.cdf(k)) == pytest.approx(0.05, rel=1e-7)
+    assert c <= np.sqrt(20 * (1 + m2)) < c + 9 + 1e-9 * c
+    half = float(intervals.robust_critical_value(m2, kappa=3.0)) / c
+    assert half == pytest.approx(0.5985, abs=1e-3)
+
+
 def test_tables_of_many_are_those_of_few():
     """Up to 33 different numbers each is computed; beyond, between powers of e^2, by polynomials in the logarithm."""
     for count in (33, 34, 80):
