@@ -118,7 +118,7 @@ def too_likely(beta: float, right: int, guesses: int, canaries: int, eps: np.nda
         here, other = here + i / (guesses - i) * (more - other), more
         if here + other > guesses / canaries:
             return True
-    return here + other > guesses / canaries
+    return False
 
 
 @typed
