@@ -404,6 +404,12 @@ def test_noise_is_found_wherever_the_search_starts(near):
             accountants.calibrate_noise(lambda z: 7 / z, **{"eps": 0.2, **bad})
 
 
+def test_noise_is_looked_for_up_to_e_to_the_60():
+    assert accountants.calibrate_noise(lambda z: np.exp(59.9) / z, eps=1.0) == pytest.approx(np.exp(59.9), rel=1e-11)
+    with pytest.raises(ValueError, match="out of reach"):
+        accountants.calibrate_noise(lambda z: np.exp(60.1) / z, eps=1.0)
+
+
 def test_costs_of_single_releases():
     orders = ORDERS
     np.testing.assert_allclose(accountants.divergences(Event(noise=1.6, number=3)), 3 * orders / 1.6**2 / 2, rtol=1e-14)

@@ -53,6 +53,14 @@ def test_rounds_are_numbered_up_to_32_bits():
             schedule.epochs([5], n_epochs=1, batch_size=2, seed=0, round=round)
 
 
+def test_seeds_of_noise_have_up_to_64_bits():
+    last, first = (GaussianNoise(1.0, seed=seed, round=0).draw(0, range(2), 3) for seed in (2**64 - 1, 0))
+    assert (last != first).all()
+    for seed in (2**64, -1):
+        with pytest.raises(ValueError, match="seed"):
+            GaussianNoise(1.0, seed=seed, round=0).draw(0, range(2), 3)
+
+
 def test_the_ends_of_whole_settings():
     privacy = RowPrivacy(eps=1.0, delta=1e-3, clip=1.0)
     RobustHDP(learning_rate=0.1, privacy=privacy, every=10**7)

@@ -3,6 +3,7 @@
 # pyright: reportOptionalMemberAccess=false, reportIncompatibleMethodOverride=false
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -156,6 +157,17 @@ def test_a_server_adds_the_promised_noise_to_updates_and_counts():
     assert abs(updates.std() / z - 1) < 4 / np.sqrt(800)
     assert abs(counts.mean() + 0.5) < 4 * 2 / 20
     assert abs(counts.std() / 2 - 1) < 4 / np.sqrt(800)
+
+
+def test_audits_have_seed_0_unless_they_are_told_otherwise():
+    for case in (
+        partial(audit_cases.rows, batch=100, silo_count=20),
+        partial(audit_cases.clients, rate=1.0, rounds=40),
+        partial(audit_cases.exponential, runs=1000),
+        partial(audit_cases.tuned, runs=1000),
+        partial(audit_cases.averaged_clients, runs=40),
+    ):
+        assert case() == case(seed=0) != case(seed=1)
 
 
 # --- sound mechanisms pass ----------------------------------------------------------------------------------------------

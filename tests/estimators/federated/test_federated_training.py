@@ -72,6 +72,11 @@ def test_measures_are_of_the_rows_they_name():
     assert "personal.server.accuracy" not in measured
 
 
+def test_models_are_measured_after_every_so_many_rounds_and_the_last():
+    steps = training(FedAvg(learning_rate=0.1), task(), rounds=5, every=2)
+    assert [step.record and step.record["round"] for step in steps] == [None, 2, None, 4, 5]
+
+
 def test_weighted_sum_is_a_product():
     rows, weights = np.random.default_rng(0).normal(size=(7, 11)), np.arange(7.0)
     np.testing.assert_allclose(weighted_sum(weights, rows), weights @ rows)

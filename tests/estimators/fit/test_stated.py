@@ -12,7 +12,7 @@ from scipy import stats
 from estimators import BetaBinomial, GammaPoisson, GaussianMeans, LinearClients, LogisticClients, PointNormalMeans
 from estimators.counts.beta_binomial import BetaBinomialTally
 from estimators.counts.gamma_poisson import GammaPoissonTally
-from estimators.fit.models import MODELS
+from estimators.fit.models import MODELS, choose
 from estimators.fit.outcome import to_csv
 from estimators.tables.client_table import read_client_table
 from figures.fit import command
@@ -435,3 +435,16 @@ def test_equal_noise_and_unequal_weights_are_not_said_to_go_together(tmp_path):
     groups = [0, 1, 2, 1, 0, 20, 21, 22, 21, 20]
     path.write_text("client,estimate,se\n" + "".join(f"c{i},{x},1\n" for i, x in enumerate(groups)))
     assert "away from it" in "\n".join(explanation(outcome_of(path, by_name["points"], [])))
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("client,estimate,se,age a,1,.5,30 b,2,.7,40", "normal"),
+        ("client,value,age a,1,30 a,2,30 b,2,40 b,4,40", "sample-means"),
+        ("client,successes,trials,age a,1,5,30 b,2,7,40", "beta-binomial-regression"),
+        ("client,count,exposure,age a,1,5,30 b,2,7,40", "gamma-poisson-regression"),
+    ],
+)
+def test_clients_with_covariates_get_the_first_model_that_takes_them(text, model):
+    assert choose("auto", read_client_table(text.split(), covariates=["age"])).name == model

@@ -358,6 +358,12 @@ def test_switches_of_the_likelihood():
         assert known.bounded is bounded
 
 
+def test_one_client_has_the_closed_form_of_equal_variances():
+    alone = MarginalLikelihood(np.array([3.7]), np.array([1.3]), 0.4, "reml")
+    assert alone.maximise() == (pytest.approx(3.3**2 - 1.3, rel=1e-15), True)
+    assert alone.passes == 0  # nothing was searched
+
+
 def test_the_spread_of_estimates_bounds_the_search():
     for mu, exact in ((None, 4.5), (0.6, 3.5), (5.0, 5.4)):
         assert MarginalLikelihood(Y, V, mu, "reml").spread == pytest.approx(exact)
@@ -394,6 +400,22 @@ def test_scores_fall_through_0_at_every_maximum(prior):
     assert law.objective(np.array([tau2]))[0] >= law.objective(grid).max() - 1e-9
     model = GaussianMeans(prior, mu=0.0).fit(y, v)
     assert model.tau2_ == pytest.approx(tau2, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(("far", "higher"), [(30.0, 0), (45.0, 1)])
+def test_of_two_maxima_the_higher_one_is_kept(far, higher):
+    """Precise clients that differ little, and others, of large variances, that differ by more than those explain."""
+    y = np.array([-1.0, 31 / 30, -29 / 30, 1.0, 0.3 / far, -0.3 / far, 0.2 / far, -0.35 / far]) * far
+    v = np.array([100.0, 95.0, 105.0, 98.0, 1e-2, 1.1e-2, 0.9e-2, 1e-2])
+    law = MarginalLikelihood(y, v, 0.0, "marginal-likelihood")
+    grid = np.geomspace(1e-4, 1e5, 20_000)
+    heights = law.objective(grid)
+    peaks = grid[1:-1][(heights[1:-1] > heights[:-2]) & (heights[1:-1] > heights[2:])]
+    assert peaks.size == 2
+    roots, good = law.roots(law.score, 0.0)
+    assert good
+    np.testing.assert_allclose(roots, peaks, rtol=2e-3)
+    assert law.maximise() == (roots[higher], True)
 
 
 def test_warnings_point_at_the_callers_line():

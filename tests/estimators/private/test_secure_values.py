@@ -52,6 +52,15 @@ def test_a_signature_is_schnorrs():
     assert 2**600 < found.response < 2**641  # a nonce that hides the product of a key and a challenge, of 512 bits
 
 
+def test_secrets_of_a_party_are_positive_and_of_256_bits():
+    """Nonces of signatures are made to hide the product of a challenge and a key of so many bits."""
+    for seed in range(12):
+        party = Party(1, np.zeros(1, int), threshold=1, bits=8, generator=RNG(seed))
+        for secret in (party.key, party.signing):
+            assert 0 < secret < 2**256
+        assert 0 <= party.own < 2**256
+
+
 def test_of_responses_that_are_equal_in_the_group_one_is_taken():
     """Another one would be another signature of the same text, and a long one costs the reader's time."""
     found = signature_of("text", 77, RNG(2))

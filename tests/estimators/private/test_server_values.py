@@ -7,7 +7,14 @@ import pytest
 from scipy import stats
 
 from estimators.accounting import Guarantee
-from estimators.private import MeanReport, PrivateGaussianMeans, PrivateRates, RateReport
+from estimators.private import (
+    MeanReport,
+    PrivateGaussianMeans,
+    PrivateRates,
+    PrivateRegressionMeans,
+    RateReport,
+    RegressionReport,
+)
 from estimators.private.rates import noisy_rate_moments, pair_errors, rate_errors
 from estimators.private.regression import RegressionPrior, pooled_coefficients, variances
 from estimators.private.server import pooled_sigma2, report_variance, tau_information
@@ -211,6 +218,26 @@ def test_variances_of_coefficients_are_unbiased_and_scatter_as_stated(given):
     pooled_coefficients(sums, np.full(m, edge / m * 0.999), np.ones(m))
     with pytest.raises(ValueError, match="smallest eigenvalue"):
         pooled_coefficients(sums, np.full(m, edge / m * 1.001), np.ones(m))
+
+
+def test_regressions_are_weighed_by_a_first_pass_in_which_clients_count_by_their_rows_inverted():
+    generator, n = RNG(6), np.repeat([4.0, 9.0, 40.0, 150.0], 15)
+    noise = np.where(n > 9, 3.0, 0.5)
+    sums = np.empty((n.size, 3, 3))
+    for i, size in enumerate(n.astype(int)):
+        x = generator.normal(size=(size, 2))
+        y = x @ generator.normal([1.0, -0.5], 0.6) + 0.9 * generator.standard_normal(size)
+        rows = np.column_stack([x, y])
+        sums[i] = rows.T @ rows
+    sums += symmetric(generator, n.size, noise)
+    mu = pooled_coefficients(sums, noise, 1 / n)
+    tau2, sigma2, *_ = variances(sums, noise, n, mu, 1 / n**2, None)
+    gram = np.trace(sums[:, :2, :2], axis1=1, axis2=2).sum() / (2 * n.sum()) * n
+    uncertain = tau2 * gram + sigma2 + noise / 2 * (1 + mu @ mu) / gram
+    made = Guarantee(1.0, 1e-6, "row", "client", "gaussian")
+    told = zip(n.astype(int), sums, noise, strict=True)
+    model = PrivateRegressionMeans().fit([RegressionReport("", int(k), made, s, float(v), 9.0) for k, s, v in told])
+    np.testing.assert_allclose(model.mu_, pooled_coefficients(sums, noise, 1 / uncertain), rtol=1e-10)
 
 
 def test_the_stated_error_of_the_spread_is_that_of_repetitions():

@@ -95,6 +95,13 @@ def test_slopes_are_those_of_the_value(d):
     np.testing.assert_allclose(-2 * state.by_covariance @ symmetric, state.by_root, atol=2e-3)
 
 
+def test_clients_come_in_parts_whose_nodes_fit_a_work_array():
+    rows = ClientRows.read([np.eye(16, 2)] * 1300, [np.arange(16) % 2] * 1300)
+    parts = Quadrature(rows, Coordinates.of(Tallies.of(rows).pooled(), len(rows.Y)), None, 1e-9).batches
+    assert sorted(np.concatenate([clients for clients, *_ in parts])) == list(range(1300))
+    assert [len(clients) for clients, *_ in parts] == [582, 582, 136]  # times 16 rows and 15^2 nodes, up to 2^21 numbers
+
+
 def test_stationary_moments():
     """At the maximum, mu and Sigma are the averages over posteriors, which is an equation of its own."""
     Xs, Ys = some_clients(2, m=80, seed=3, n=10)

@@ -178,6 +178,18 @@ def test_units_of_features_and_responses_do_not_matter():
     assert two.log_likelihood_ + n * np.log(1e6) == pytest.approx(one.log_likelihood_, abs=1e-6)
 
 
+@pytest.mark.parametrize("unit", [1e-20, 1.0, 1e20])
+def test_responses_that_every_client_interpolates_are_told_in_any_unit_of_the_features(unit):
+    generator = np.random.default_rng(3)
+    Xs = [generator.normal(size=(6, 2)) for _ in range(4)]
+    line = [X @ generator.normal(size=2) for X in Xs]
+    with pytest.raises(ValueError, match="interpolates every response"):
+        LinearClients(ML).fit([unit * X for X in Xs], line)
+    near = [y + 1e-6 * generator.standard_normal(6) for y in line]
+    rest = sum(np.linalg.lstsq(X, y, rcond=None)[1][0] for X, y in zip(Xs, near, strict=True))
+    assert LinearClients(ML).fit([unit * X for X in Xs], near).sigma2_ == pytest.approx(rest / 16, rel=1e-3)
+
+
 def test_far_from_the_origin_no_digits_are_lost():
     Xs, Ys, _ = simulate(30)
     one, two = LinearClients(ML).fit(Xs, Ys), LinearClients(ML).fit(Xs, [Y + 1e7 for Y in Ys])

@@ -232,6 +232,14 @@ def test_a_client_with_missing_values_is_named():
         robust_pca.robust_pca([[1.0, 2.0], [1.0]])
 
 
+@pytest.mark.parametrize(("missing", "named"), [(10, "8, 9 of 12"), (11, r"8, 9, \.\.\. of 12")])
+def test_of_many_clients_with_missing_values_ten_are_named(missing, named):
+    updates = np.ones((3, 12))
+    updates[1, :missing] = np.nan
+    with pytest.raises(ValueError, match=f"column 0, 1, .*, {named}; leave these clients out"):
+        robust_pca.robust_pca(updates)
+
+
 def test_identical_updates_share_the_weight():
     updates = np.outer(np.random.default_rng(6).normal(size=300), np.ones(5))
     assert np.ptp(robust_pca.aggregation_weights(updates)) < 1e-6

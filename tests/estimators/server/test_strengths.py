@@ -1,5 +1,7 @@
 """Strengths of many clients: against the closed forms by level and by silo, as minimisers, at the limits, by simulation."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -95,6 +97,16 @@ def test_limits():
     assert only.lam.tolist() == pytest.approx([0.0, 1.0 / (0.5 + 3.5)])
     # A silo far noisier than K tau2 + the others: no strength >= 0 is large enough.
     assert personalization_strengths([4.0, 1.0, 1.0], 0.5, weights="uniform").lam[0] == np.inf
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_no_digits_are_lost_where_terms_cancel(unit):
+    """A silo so noisy that hardly any strength is large enough: what is left of the terms is 1e-9 of each."""
+    own, tau2, w = [0.0, 0.37 * unit, np.sqrt(0.66) * unit], np.sqrt(0.5) * unit, Fraction(1, 3)
+    most = (1 - w) ** 2 * Fraction(tau2) + sum(w**2 * (Fraction(tau2) + Fraction(a)) for a in own[1:])
+    own[0] = float(most / (w * (1 - w)) * (1 - Fraction(1, 10**9)))
+    exact = (1 - w) * Fraction(own[0]) / (most - w * (1 - w) * Fraction(own[0]))
+    assert personalization_strengths(own, tau2, weights="uniform").lam[0] == pytest.approx(float(exact), rel=1e-14)
 
 
 def test_the_claim_that_a_strength_is_an_instance_of():
