@@ -414,6 +414,11 @@ def fate(mutant, parts, kernel, stale, budget, home):
     return status or (swaps.CUT if limit.cut else 0)
 
 
+def allowed(kernel, budget):
+    """The processor seconds of a mutant, all told, one test after its budget included."""
+    return min(SECONDS, budget + DEAR + (KERNEL if kernel else SPARE))
+
+
 def ended(status):
     """What a status says of a mutant; a test that spins, and one that ends the process, are noticed, too.
 
@@ -566,7 +571,8 @@ def main(arguments=None):
         halfway = kept(path, tests, a.wide, ("partly",))
         left = {k: elsewhere[k] if k in halfway else parts for k, parts in left.items() if k not in known}
         stale = {k: imported_by[sample[k].file] if k in kernels else () for k in left}
-        jobs = [(k, partial(fate, sample[k], parts, k in kernels, stale[k], budget), SECONDS) for k, parts in left.items()]
+        jobs = [(k, partial(fate, sample[k], parts, k in kernels, stale[k], budget), allowed(k in kernels, budget))
+                for k, parts in left.items()]  # fmt: skip
         for name, status, seconds in warm.run(jobs, a.jobs):
             keep(name, status, seconds)
     except KeyboardInterrupt:

@@ -206,7 +206,7 @@ class Session:
         killers = self.home / "killers"
         killers.mkdir()
         jobs = [(str(i), partial(self.one, t, killers / str(i)), sum(t.tests.values())) for i, t in enumerate(self.trials)]
-        for i, status, used in warm.run(jobs, self.at_once):
+        for i, status, used in warm.run(jobs, self.at_once, warm.FAREWELL / 4):
             by = (killers / i).read_text() if (killers / i).is_file() else ""
             trial = self.trials[int(i)]
             self.told(trial.name, self.checked(trial, by, status) if by else status, used, by)

@@ -202,6 +202,42 @@ def test_a_job_that_waits_for_what_never_comes_is_stopped_and_one_that_works_is_
     assert ends == {"waits": -signal.SIGKILL, "works": 0}
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")
+def test_a_job_that_starts_processes_for_ever_is_stopped_by_what_they_use_together(monkeypatch):
+    monkeypatch.setattr(warm, "IDLE", 5)  # looked at twice a second
+
+    def starts(home):
+        while True:
+            subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < .3: pass"])
+
+    [(_, status, used)] = warm.run([("starts", starts, 1.0)], 1)
+    assert mutants.ended(status) == "timeout"
+    assert used < 10
+
+
+@pytest.mark.filterwarnings("ignore:os.fork")
+def test_jobs_of_a_job_that_is_stopped_are_stopped_too(tmp_path):
+    def inner(home):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a mutant may
+        (tmp_path / "pid").write_text(str(os.getpid()))
+        while True:
+            signal.pause()
+
+    def outer(home):
+        return len(list(warm.run([("inner", inner, 900.0)], 1, 0.5)))
+
+    def first(home):
+        while not (tmp_path / "pid").is_file():
+            signal.sigtimedwait([], 0.1)
+        return 0
+
+    both = warm.run([("outer", outer, 900.0), ("first", first, 900.0)], 2)
+    assert next(both)[:2] == ("first", 0)
+    both.close()  # as where an interrupt ends who asks for them
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
 def test_watched_source_does_what_it_did_and_says_what_was_entered():
     entered = set()
     watched = {"__entered__": entered}

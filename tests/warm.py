@@ -40,6 +40,8 @@ QUIET = ("-q", "-m", "not slow and not nightly", "--benchmark-disable", "-p", "n
 MEMORY = 12 << 30  # bytes of address space: a mutant that asks for everything must not stop the machine
 PATIENCE = 60  # times its processor time that a job may last, on a machine that others use too
 IDLE = 60  # seconds in which a job and its processes may use no processor at all
+ALONE = 2  # times the processor time of a job that all its processes together may use
+FAREWELL = 10.0  # seconds in which a job that is stopped may stop those of its own
 NEVER = 1e9  # processor seconds of a test that was stopped
 BROKEN = 99  # exit status of a job that ended by an error of its own
 
@@ -90,14 +92,15 @@ Job = tuple[str, Callable[[Path], int], float]
 """A name, what to do in an empty folder, and the processor seconds that it may use."""
 
 
-def run(jobs: Iterable[Job], at_once: int) -> Iterator[tuple[str, int, float]]:
+def run(jobs: Iterable[Job], at_once: int, farewell: float = FAREWELL) -> Iterator[tuple[str, int, float]]:
     """Each job in a fork: its name, exit status and processor seconds, in the order in which they end.
 
-    The status is what the job returns, or minus the signal that ended it: SIGXCPU where its processor time was up, SIGKILL
-    where it only waited: for what never comes, or on a machine too busy for it.
+    The status is what the job returns, or minus the signal that ended it: SIGXCPU where its processor time was up, its own
+    or that of all it starts, SIGKILL where it only waited: for what never comes, or on a machine too busy for it.  Jobs of a
+    run that is stopped are interrupted, and killed after `farewell` seconds: a job's own jobs must have fewer.
     """
     waiting, running, more = iter(jobs), {}, True
-    moved: dict[int, tuple[int, float]] = {}  # the processor time of each job, and since when it stands
+    moved: dict[int, tuple[float, float]] = {}  # the processor time of each job, and since when it stands
     look = 0.0
     try:
         while more or running:
@@ -108,14 +111,16 @@ def run(jobs: Iterable[Job], at_once: int) -> Iterator[tuple[str, int, float]]:
                     pid = os.fork()
                     if not pid:
                         _work(job, Path(home.name))
-                    running[pid] = (job[0], home, time.monotonic() + PATIENCE * job[2])
-                    moved[pid] = (0, time.monotonic())
+                    running[pid] = (job, home, time.monotonic() + PATIENCE * job[2])
+                    moved[pid] = (0.0, time.monotonic())
             if time.monotonic() > look:
                 look = time.monotonic() + IDLE / 10
                 moved = {pid: (now, moved[pid][1] if now == moved[pid][0] else time.monotonic())
-                         for pid in running for now in [ticks(pid)]}  # fmt: skip
-            for pid, (name, home, until) in list(running.items()):
-                if time.monotonic() > min(until, moved[pid][1] + IDLE):
+                         for pid in running for now in [together(pid)]}  # fmt: skip
+            for pid, ((name, _, seconds), home, until) in list(running.items()):
+                if moved[pid][0] > ALONE * seconds:  # one that starts processes, each with little time
+                    os.kill(pid, signal.SIGXCPU)
+                elif time.monotonic() > min(until, moved[pid][1] + IDLE):
                     os.kill(pid, signal.SIGKILL)
                 done, status, used = os.wait4(pid, os.WNOHANG)
                 if done:
@@ -126,22 +131,28 @@ def run(jobs: Iterable[Job], at_once: int) -> Iterator[tuple[str, int, float]]:
                     yield name, os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime
             time.sleep(0.05)
     finally:
-        for pid, (_, home, _) in running.items():  # of a run that is stopped; those that have jobs of their own stop these
-            for sign in (signal.SIGINT, signal.SIGKILL):
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(pid, sign)
-                    time.sleep(0.2)
+        for pid in running:  # of a run that is stopped; those that have jobs of their own stop these
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGINT)
+        last = time.monotonic() + farewell
+        for pid, (_, home, _) in running.items():
+            while not (ended := os.waitpid(pid, os.WNOHANG)[0]) and time.monotonic() < last:
+                time.sleep(0.05)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(pid, signal.SIGKILL)
+            if not ended:
+                os.waitpid(pid, 0)
             home.cleanup()
 
 
-def ticks(group: int) -> int:
-    """The processor time that the processes of a group, and those they have waited for, have used."""
+def together(group: int) -> float:
+    """The processor seconds that the processes of a group, and those they have waited for, have used."""
     found = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):  # it has ended
             fields = path.read_text().rpartition(")")[2].split()
             found += sum(map(int, fields[11:15])) if int(fields[2]) == group else 0
-    return found
+    return found / os.sysconf("SC_CLK_TCK")
 
 
 def _work(job: Job, home: Path) -> NoReturn:
