@@ -7,23 +7,41 @@ terms.  How unknown covariances are searched for is in ``covariances``, the like
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from estimators.model import ClientModel
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints
+from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.limits import times
 from estimators.numerics.validation import finite, fraction, index, number, single
 from estimators.regression.client_rows import Groups
 from estimators.regression.covariance_average import even
 
-__all__ = ["Average", "CoefficientModel", "Parts", "added"]
+__all__ = ["CoefficientModel", "Posterior"]
 
 PAIRS, LEAST = 4_000_000, 32  # pairs of clients times nodes of an average from which on nodes are fewer, and how few
+
+
+class Posterior(NamedTuple):
+    """What the data say under one prior.
+
+    mu (d,) and its covariance (d, d); covariances (d, d) of clients, `within` groups if there are any, and `between` groups;
+    means (m, d) of clients and the terms that add up to their posteriors; means (g, d) of groups, loadings of their terms.
+    """
+
+    mu: Floats
+    mu_covariance: Floats
+    within: Floats
+    between: Floats
+    mean: Floats
+    terms: Sequence[tuple[Ints, Floats]]
+    group_mean: Floats
+    group_terms: Sequence[Floats]
 
 
 class Parts:
@@ -58,6 +76,7 @@ class Average:
     """An average over K priors: weights (K,), means and sds (m, d, K) of clients and (d, K) of mu.
 
     within, between : covariances (K, d, d) of clients, within groups if there are any, and of groups, for each prior.
+    terms : under each prior, as of `Posterior`.
     """
 
     weights: Floats
@@ -65,6 +84,7 @@ class Average:
     centre: tuple[Floats, Floats]
     within: Floats
     between: Floats
+    terms: Sequence[Sequence[tuple[Ints, Floats]]]
 
 
 class CoefficientModel(ClientModel):
@@ -84,7 +104,7 @@ class CoefficientModel(ClientModel):
 
     ``terms_`` are independent normal parts that add up to the posteriors: pairs of units (m,) and loadings (m, d, k), where
     clients of one unit share its k standard normal numbers.  Where posteriors are an average over priors, ``average_``,
-    those are the terms at ``mu_`` and ``covariance_``, and `node_posterior` has those of every prior.
+    those are the terms at ``covariance_``.
     """
 
     mu: ArrayLike | None
@@ -106,32 +126,40 @@ class CoefficientModel(ClientModel):
     _groups: Groups | None = None
     _group_covariances: Floats
 
-    def set_posterior(self, mean: Floats, terms: Sequence[tuple[Ints, Floats]], unseen: Floats) -> None:
-        """Set the posteriors from their means (m, d) and the terms that add up to them."""
-        self.terms_, self.unseen_ = terms, unseen
-        self.set_moments(mean, added(terms))
+    def set_posterior(self, found: Posterior, groups: Groups | None, unseen: Floats) -> None:
+        """Set the prior and the posteriors under it."""
+        self.average_, self.unseen_, self.terms_ = None, unseen, found.terms
+        self._groups, self.groups_ = groups, () if groups is None else groups.labels
+        self.mu_, self.mu_covariance_ = np.array(found.mu), found.mu_covariance
+        self.covariance_, self.group_covariance_ = found.within, found.between
+        self.set_moments(found.mean, added(loadings for _, loadings in found.terms))
+        self.set_group_moments(found.group_mean, added(found.group_terms))
+
+    def set_average(self, weights: Floats, priors: Iterable[Posterior]) -> None:
+        """Replace posteriors, and what is known of mu, by averages over priors with these weights (K,)."""
+        within, between, terms = [], [], []
+        mu, own, groups = Parts(self.mu_), Parts(self.posterior_mean_), Parts(self.group_mean_)
+        for weight, found in zip(weights.tolist(), priors, strict=True):
+            mu.add(weight, found.mu, found.mu_covariance)
+            own.add(weight, found.mean, added(loadings for _, loadings in found.terms))
+            groups.add(weight, found.group_mean, added(found.group_terms))
+            within.append(found.within)
+            between.append(found.between)
+            terms.append(found.terms)
+        self.average_ = Average(weights, own.mixtures(), mu.mixtures(), np.array(within), np.array(between), terms)
+        self.mu_, self.mu_covariance_ = mu.moments()
+        self.set_moments(*own.moments())
+        self.set_group_moments(*groups.moments())
 
     def set_moments(self, mean: Floats, covariance: Floats) -> None:
         """Set means (m, d), covariances (m, d, d) and standard deviations of the posteriors."""
         self.posterior_mean_, self.posterior_covariance_ = mean, covariance
         self.posterior_sd_ = np.where(self.blind_, np.inf, np.sqrt(np.einsum("mii->mi", covariance)))
 
-    def set_groups(self, groups: Groups | None, covariance: Floats, mean: Floats, terms: Sequence[Floats]) -> None:
-        """Set what is known of groups: covariance (d, d) between them, means (g, d), loadings (g, d, k) of their terms."""
-        self._groups, self.groups_ = groups, () if groups is None else groups.labels
-        self.group_covariance_ = covariance
-        units = np.arange(len(mean))
-        each = [(units, loading) for loading in terms]
-        self.set_group_moments(mean, added(each) if terms else np.zeros((0, *covariance.shape)))
-
     def set_group_moments(self, mean: Floats, covariances: Floats) -> None:
         """Set means (g, d), covariances (g, d, d) and standard deviations of what is known of groups."""
         self.group_mean_, self._group_covariances = mean, covariances
         self.group_sd_ = np.where(self.blind_, np.inf, np.sqrt(np.einsum("gii->gi", covariances)))
-
-    def node_posterior(self, k: int) -> tuple[Floats, Sequence[tuple[Ints, Floats]]]:
-        """Return posterior means and terms under one prior of ``average_``."""
-        raise NotImplementedError
 
     def priors(self, most: int) -> Iterator[tuple[float, Floats, Sequence[tuple[Ints, Floats]]]]:
         """Yield weights, posterior means and terms under the fitted prior, or at most so many priors of an average."""
@@ -139,7 +167,7 @@ class CoefficientModel(ClientModel):
             yield 1.0, self.posterior_mean_, self.terms_
         else:
             for k, weight in zip(*even(self.average_.weights, most), strict=True):
-                yield float(weight), *self.node_posterior(int(k))
+                yield float(weight), self.average_.clients[0][..., k], self.average_.terms[k]
 
     @property
     def independent(self) -> bool:
@@ -183,7 +211,8 @@ class CoefficientModel(ClientModel):
         nodes = generator.choice(len(self.average_.weights), size, p=self.average_.weights)
         theta = np.empty((size, *self.posterior_mean_.shape))
         for k in np.unique(nodes).tolist():
-            theta[nodes == k] = self.drawn(generator, int(np.sum(nodes == k)), *self.node_posterior(k))
+            mean, terms = self.average_.clients[0][..., k], self.average_.terms[k]
+            theta[nodes == k] = self.drawn(generator, int(np.sum(nodes == k)), mean, terms)
         return theta
 
     def drawn(self, generator: np.random.Generator, size: int, mean: Floats, terms: Sequence[tuple[Ints, Floats]]) -> Floats:
@@ -211,7 +240,7 @@ class CoefficientModel(ClientModel):
                     apart = np.where((units[rows, None] == units)[..., None], both, apart)
                 variance += apart
             with np.errstate(divide="ignore", invalid="ignore"):
-                found += weight * np.where(variance > 0, ndtr(gap / np.sqrt(variance)), 0.5 + 0.5 * np.sign(gap))
+                found += weight * np.where(variance > 0, ndtr(gap / np.sqrt(variance)), 0.5)  # they differ or are the same
         found = np.asarray(found)
         found[np.arange(m)[rows] - np.arange(m)[rows][0], np.arange(m)[rows]] = 0.5
         return np.where(self.blind_, np.nan, found)
@@ -302,7 +331,7 @@ class CoefficientModel(ClientModel):
         for name, sds in (("mean", errors), ("new client", np.sqrt(errors**2 + variances))):
             ends = [normal_mixture.quantile(q, weights, means, np.maximum(sds, 1e-300)) for q in tails]
             found[name] = np.where(self.blind_, [[-np.inf], [np.inf]], ends).T
-        spread = [np.array([weighted_quantile(v, weights, q) for v in np.sqrt(variances)]) for q in tails]
+        spread = [np.array([lattice_quantile(v, weights, q) for v in np.sqrt(variances)]) for q in tails]
         found["sd"] = np.where(self.blind_, [[0.0], [np.inf]], spread).T
         return {name: [(float(low), float(high)) for low, high in found[name]] for name in ("mean", "sd", "new client")}
 
@@ -320,13 +349,6 @@ class CoefficientModel(ClientModel):
         return drawn if truth is None else self.read_truth(truth, shape)
 
 
-def weighted_quantile(values: Floats, weights: Floats, q: float) -> float:
-    """Return a quantile of values (K,) with weights, between neighbours by interpolation."""
-    order = np.argsort(values, kind="stable")
-    below = np.cumsum(weights[order]) - weights[order] / 2
-    return float(np.interp(q, below, values[order]))
-
-
-def added(terms: Sequence[tuple[Ints, Floats]]) -> Floats:
-    """Return the covariances (m, d, d) of sums of independent terms."""
-    return np.sum([loadings @ np.swapaxes(loadings, 1, 2) for _, loadings in terms], axis=0)
+def added(loadings: Iterable[Floats]) -> Floats:
+    """Return the covariances (m, d, d) of sums of independent terms with loadings (m, d, k)."""
+    return np.sum([loading @ np.swapaxes(loading, 1, 2) for loading in loadings], axis=0)

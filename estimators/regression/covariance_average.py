@@ -19,26 +19,41 @@ from typing import NamedTuple
 
 import numpy as np
 
-from estimators.numerics.arrays import Floats, Ints
+from estimators.numerics.arrays import Bools, Floats, Ints
 from estimators.numerics.spread_law import EDGE, POWER
-from estimators.regression.covariances import Factor, Levels, climb
+from estimators.regression.client_rows import Groups
+from estimators.regression.covariances import Factor, Levels, climb, grown
 
-__all__ = ["Nodes", "average", "representative"]
+__all__ = ["Nodes", "average", "information", "representative"]
 
 FEW_PARAMETERS, POINTS, MORE = 3, 128, 512  # points of a round for so many parameters of covariances, and for more
 ENOUGH, POOR, ROUNDS = 1.5, 0.25, 8  # rounds' points that are enough and too few, effectively, and most rounds
 WORK, FEWEST = 40_000, 24  # clients times points of a round from which on points are fewer, and how few
-KEPT, FEW = 200_000, 9  # clients times nodes from which on nodes are fewer, and how few
+KEPT, FEW = 800_000, 9  # entries of clients' covariances at all nodes from which on nodes are fewer, and how few
 DOF = 5.0  # of the t laws that points are drawn from
 LEFT_OUT = 1e-4  # the weight of the lightest points, which are dropped
 
 
 class Nodes(NamedTuple):
-    """Parameters x (K, p) of covariances as ``Levels`` has them, noises s (K,), weights (K,) that sum to 1."""
+    """Parameters x (K, p) of covariances as ``Levels`` has them, noises s (K,), weights (K,) that sum to 1.
+
+    places : of the nodes (K,) among the points at which `average` has asked for a state without slopes, in that order.
+    """
 
     x: Floats
     s: Floats
     weights: Floats
+    places: Ints
+
+
+def information(total: float, heard: Bools, groups: Groups | None) -> tuple[float, ...]:
+    """Return what a unit of each level has of a total of all clients on average: of those `heard` (m,), and of their groups.
+
+    >>> information(12.0, np.array([True, True, False]), None)
+    (6.0,)
+    """
+    units = [int(heard.sum())] + ([] if groups is None else [len(np.unique(groups.codes[heard]))])
+    return tuple(total / unit for unit in units)
 
 
 def log_law(factor: Factor, x: Floats, scale: float) -> tuple[float, Floats]:
@@ -68,7 +83,8 @@ def stretches(factor: Factor) -> Floats:
 class Density:
     """The density of t given the data: t are the parameters x, those on diagonals as logarithms.
 
-    at(roots, s) is the state of the likelihood; `scales` of the levels, by which T is scale E E'.
+    at(*roots) is the state of the likelihood, at(*roots, slopes=False) its loss and noise alone; `scales` of the levels, by
+    which T is scale E E'.
     """
 
     def __init__(self, at: Callable[..., SimpleNamespace], levels: Levels, scales: tuple[float, ...]) -> None:
@@ -78,7 +94,7 @@ class Density:
 
     def x(self, t: Floats) -> Floats:
         """Parameters of covariances."""
-        return np.where(self.positive, np.exp(np.where(self.positive, t, 0.0)), t)
+        return grown(t, self.positive)
 
     def law(self, x: Floats, t: Floats) -> tuple[float, Floats]:
         """Log density of t before the data, and its slope in x without that of the Jacobian."""
@@ -103,7 +119,7 @@ class Density:
 
 def average(
     at: Callable[..., SimpleNamespace], levels: Levels, scales: tuple[float, ...], free: float | None, max_iter: int,
-    tol: float, m: int,
+    tol: float, m: int, work: int = WORK,
 ) -> tuple[Nodes, int, bool]:  # fmt: skip
     """Return nodes for the law of covariances and noise given the data, steps of the search, and whether it found the mode.
 
@@ -111,15 +127,15 @@ def average(
     ----------
     at : function of roots that returns the state of the likelihood, in which the noise is likeliest.
     levels : what is sought; scales : by which T of each level is scale E E'.
-    free : degrees of freedom of the noise, None if it is known.
-    max_iter, tol : of the search for the mode; m : number of clients.
+    free : degrees of freedom of the noise, None if it is known or there is none.
+    max_iter, tol : of the search for the mode; m : number of clients; work : of them times points of a round at most.
 
     Warns RuntimeWarning where few points stand for the law.
     """
     density = Density(at, levels, scales)
     mode, steps, good = climb(density.loss, np.where(density.positive, 0.0, levels.start), max_iter, tol, m)
     p = len(mode)
-    n = int(np.clip(WORK // m, FEWEST, POINTS if p <= FEW_PARAMETERS else MORE))
+    n = int(np.clip(work // m, FEWEST, POINTS if p <= FEW_PARAMETERS else MORE))
     uniform = even_cube(n * ROUNDS, p + 2)
     points, s, weights = explored(density, mode, uniform[:, :-1], n)
     heavy = np.argsort(-weights, kind="stable")
@@ -131,8 +147,8 @@ def average(
         from scipy.special import chdtri
 
         s = s * free / chdtri(free, uniform[: len(s), -1])
-    some, shares = even(weights[kept] / weights[kept].sum(), max(FEW, KEPT // m))
-    return Nodes(x[some], s[kept[some]], shares), steps, good
+    some, shares = even(weights[kept] / weights[kept].sum(), max(FEW, KEPT // (m * len(levels.factor.base) ** 2)))
+    return Nodes(x[some], s[kept[some]], shares, kept[some]), steps, good
 
 
 def explored(density: Density, mode: Floats, uniform: Floats, n: int) -> tuple[Floats, Floats, Floats]:

@@ -18,7 +18,7 @@ from estimators.numerics.arrays import ArrayLike, Bools, Floats
 from estimators.numerics.validation import choice, count, finite
 from estimators.regression.client_rows import triangle
 
-__all__ = ["Coordinates", "Factor", "Levels", "climb", "read_prior", "read_shared", "seek"]
+__all__ = ["Coordinates", "Factor", "Levels", "climb", "grown", "read_prior", "read_shared", "seek"]
 
 SHAPES = ("full", "diagonal", "scalar")
 
@@ -277,12 +277,17 @@ def climb_inside(
     positive = start > 0  # the entries on the diagonal of E, whose logarithms are followed
 
     def inside(t):
-        x = np.where(positive, np.exp(np.where(positive, t, 0.0)), t)
+        x = grown(t, positive)
         value, slope = loss(x)
         return value - np.sum(t[positive]), np.where(positive, slope * x - 1, slope)
 
     t, steps, good = climb(inside, np.where(positive, np.log(np.where(positive, start, 1.0)), start), max_iter, tol, m)
-    return np.where(positive, np.exp(np.where(positive, t, 0.0)), t), steps, good
+    return grown(t, positive), steps, good
+
+
+def grown(t: Floats, positive: Bools) -> Floats:
+    """Return parameters x from t, which has the logarithms of `positive` ones."""
+    return np.where(positive, np.exp(np.where(positive, t, 0.0)), t)
 
 
 def read_prior(mu: ArrayLike | None, covariance: str | ArrayLike, d: int) -> tuple[Floats | None, Floats | None]:

@@ -7,9 +7,11 @@ scaled by the curvature there (Liu and Pierce 1994, Biometrika 81:624; lme4's ``
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from copy import copy
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,28 +20,45 @@ from estimators.numerics.quadrature import normal_grid
 from estimators.regression.client_rows import ClientRows
 from estimators.regression.covariances import Coordinates
 
-__all__ = ["MOST", "POINTS", "Quadrature", "observed"]
+__all__ = ["FEWER", "MOST", "POINTS", "Quadrature", "observed", "unlikely"]
 
 MOST = 2
 """Coefficients that vary up to which the nodes are few enough."""
 
-POINTS = {1: 25, 2: 15}
-"""Nodes along each direction, by the number of directions."""
+POINTS, FEWER = {1: 25, 2: 15}, {1: 15, 2: 7}
+"""Nodes along each direction, by the number of directions; and of a `Quadrature.coarse` one."""
 
+WIDTH = 2.5  # log-odds, of the law of mu: Gelman et al. (2008), Ann. Appl. Stat. 2:1360
 SMALL = 1e-5  # nats per client
+FAR = 5.0  # log-odds, the longest step of a coarse one
+NEAR = 1e-4  # twice the nats by which mu of a coarse one may be off its maximum, a hundredth of its standard deviation
 WORK = 2**21  # numbers in a work array
+
+
+def unlikely(phi: Floats) -> tuple[float, Floats, Floats]:
+    """Return minus the log density of mu by a Cauchy law about 0 in white coordinates, its slope and its curvature.
+
+    The law keeps finite what labels that features separate leave open.  Its curvature is that of the normal law that it is
+    at phi, as a mixture of such: never negative.
+    """
+    r, size = len(phi), float(WIDTH**2 + phi @ phi)
+    return (r + 1) / 2 * math.log(size / WIDTH**2), (r + 1) / size * phi, (r + 1) / size * np.eye(r)
 
 
 class Quadrature:
     """Minus the log-likelihood in white coordinates, at its maximum over mu, and what its slopes are made of.
 
-    theta_i = mu + root u_i with u_i ~ N(0, I); mu has the coordinates phi.  A new root starts from the last phi and modes.
+    theta_i = mu + root u_i with u_i ~ N(0, I); mu has the coordinates phi, and if `wide` the law `unlikely`, which then
+    counts in all.  A new root starts from the last phi and modes.
     """
 
-    points = POINTS
+    points, fewer, near = POINTS, FEWER, 0.0
+    steps, shortest = 50, 1e-6  # towards the best phi at most, and how short a part of one
 
-    def __init__(self, rows: ClientRows, coordinates: Coordinates, mu: Floats | None, tol: float) -> None:
-        self.tol, self.learnt = tol, mu is None
+    def __init__(
+        self, rows: ClientRows, coordinates: Coordinates, mu: Floats | None, tol: float, wide: bool = False
+    ) -> None:
+        self.tol, self.learnt, self.wide = tol, mu is None, wide and mu is None
         self.m, self.r = len(rows.counts), coordinates.out.shape[1]
         self.batches = []
         for clients, X, Y, real in rows.batches():
@@ -49,6 +68,13 @@ class Quadrature:
                 part = slice(start, start + many)
                 self.batches.append((clients[part], X[part] @ coordinates.out, Y[part], real[part], offset[part]))
         self.phi, self.modes = np.zeros(self.r), None
+
+    def coarse(self) -> Self:
+        """Return the same likelihood with fewer nodes, and mu near its maximum."""
+        found = copy(self)
+        found.points, found.near = self.fewer, NEAR
+        found.steps, found.shortest = 8, 0.2  # values and slopes by few nodes do not agree where covariances are huge
+        return found
 
     def look(self, root: Floats, phi: Floats) -> SimpleNamespace:
         """Return `integrals` of all clients about one phi."""
@@ -100,16 +126,17 @@ class Quadrature:
             lambda phi: self.look(root, phi), lambda now: now.a.sum(axis=0), lambda now: observed(now).sum(axis=0)
         )
         return SimpleNamespace(
-            loss=float(now.value.sum()),
+            loss=float(now.value.sum()) + now.law[0],
+            law=now.law[0],
             by_root=-now.cross.sum(axis=0),
             by_covariance=(now.gg - now.A).sum(axis=0) / 2,
             P=np.eye(root.shape[1]) - now.cov,
             profiled=0,
-            phi=self.phi,
+            phi=now.phi,
             nu=now.nu,
             cov=now.cov,
             by_phi=np.swapaxes(now.cross, 1, 2) - now.nu[:, :, None] * now.a[:, None, :],
-            information=observed(now).sum(axis=0),
+            information=observed(now).sum(axis=0) + now.law[2],
             settled=settled,
         )
 
@@ -118,27 +145,39 @@ class Quadrature:
         look: Callable[[Floats], SimpleNamespace],
         slope_of: Callable[[SimpleNamespace], Floats],
         curvature_of: Callable[[SimpleNamespace], Floats],
-        max_iter: int = 50,
     ) -> tuple[SimpleNamespace, bool]:
         """Return what `look` sees at the best phi, found by Newton's method and kept, and whether the search settled."""
         phi, settled = self.phi, False
-        now = look(phi)
-        for _ in range(max_iter):
-            slope = slope_of(now) * self.learnt
+        now = self.counted(look, phi)
+        for _ in range(self.steps):
+            slope = (slope_of(now) - now.law[1]) * self.learnt
             settled = bool(np.abs(slope).max() <= self.tol * self.m / 10)
             if settled:
                 break
-            values, vectors = np.linalg.eigh(curvature_of(now))
+            values, vectors = np.linalg.eigh(curvature_of(now) + now.law[2])
             values = np.maximum(values, 1e-3 * np.trace(now.A.sum(axis=0)) / self.r)
             move, share = vectors @ ((vectors.T @ slope) / values), 1.0
-            ahead = look(phi + move)
+            if self.near:
+                move *= min(1.0, FAR / np.linalg.norm(move))
+                if settled := bool(slope @ move < self.near):
+                    break
+            ahead = self.counted(look, phi + move)
             # Gains this small are within what sums over nodes are off by; slopes are not.
-            while ahead.value.sum() > now.value.sum() and slope @ move > SMALL * self.m and share > 1e-6:
+            while ahead.height > now.height and slope @ move > SMALL * self.m and share > self.shortest:
                 share /= 2
-                ahead = look(phi + share * move)
+                ahead = self.counted(look, phi + share * move)
             phi, now = phi + share * move, ahead
-        self.phi = phi
+        if settled or not self.near:  # else the next search had better start elsewhere
+            self.phi = phi
+        now.phi = phi
         return now, settled
+
+    def counted(self, look: Callable[[Floats], SimpleNamespace], phi: Floats) -> SimpleNamespace:
+        """Return what `look` sees at phi, with what the law of mu adds."""
+        now = look(phi)
+        now.law = unlikely(phi) if self.wide else (0.0, 0 * phi, np.zeros((self.r, self.r)))
+        now.height = now.value.sum() + now.law[0]
+        return now
 
 
 def observed(now: SimpleNamespace) -> Floats:

@@ -9,7 +9,7 @@ algorithms in ``gradient_personalization``.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -19,8 +19,8 @@ import numpy as np
 from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints, Numbers
 from estimators.numerics.validation import choice, count, paired, positive, single
 from estimators.regression.client_rows import Groups, Tallies, triangle
-from estimators.regression.coefficient_model import Average, CoefficientModel, Parts, added
-from estimators.regression.covariance_average import Nodes, average, representative
+from estimators.regression.coefficient_model import CoefficientModel, Posterior
+from estimators.regression.covariance_average import Nodes, average, information, representative
 from estimators.regression.covariances import Coordinates, Levels, climb, read_prior, read_shared, seek
 from estimators.regression.nested_linear import centred, evaluate_nested, nested_posterior
 
@@ -167,9 +167,10 @@ class LinearClients(CoefficientModel):
             at = partial(state_at, data, nested)
             nodes = None
             if self.prior == "bayes":
-                scales, heard = scales_of(data, nested), int(np.count_nonzero(tallies.counts))
+                heard = tallies.counts > 0
+                scales = information(size * data.n_all, np.any(data.R, axis=(1, 2)), nested)
                 free = None if data.known is not None else float(data.free)
-                nodes, self.n_iter_, self.converged_ = average(at, search, scales, free, max_iter, tol, heard)
+                nodes, self.n_iter_, self.converged_ = average(at, search, scales, free, max_iter, tol, int(heard.sum()))
                 x = representative(search, nodes, scales)
             else:
                 x, self.n_iter_, self.converged_ = seek(
@@ -240,64 +241,46 @@ class LinearClients(CoefficientModel):
         known: bool,
     ) -> None:
         """Set the fitted attributes from the state at covariances root root' over sigma2, of clients and of groups."""
-        d = len(data.coordinates.out)
-        self.average_ = None
-        self.store_prior(data, best, roots[0], varying)
-        mean, terms, of_groups, group_terms = self.conditional(data, nested, best, roots)
-        self.set_posterior(mean, terms, np.zeros((d, 0)) if known else data.coordinates.unseen)
-        outer = best.s * roots[1] @ roots[1].T if nested is not None else np.zeros((d, d))
-        self.set_groups(nested, outer, of_groups, group_terms)
+        unseen = np.zeros((len(data.coordinates.out), 0)) if known else data.coordinates.unseen
+        self.set_posterior(self.conditional(data, nested, best, roots), nested, unseen)
+        self.mu_counts_ = data.reml
+        self.sigma2_ = float(best.s) if self.sigma2 is None else np.asarray(self.sigma2, float)[()]
+        self.log_likelihood_ = -float(best.loss)
+        own = np.linalg.eigvalsh(np.einsum("mij,mik->mjk", best.M, best.M))
+        self.borrowed_ = 1 - np.sum(np.maximum(own, 0.0) / (1 + np.maximum(own, 0.0)), axis=1) / varying
 
     def store_average(self, data: SimpleNamespace, nested: Groups | None, search: Levels, nodes: Nodes) -> None:
-        """Replace the posteriors of `store` by averages over nodes, and with them what is known of mu and sigma2."""
-        self._node = SimpleNamespace(data=data, nested=nested, search=search, x=nodes.x, s=nodes.s)
-        weights, within, between = nodes.weights, [], []
-        prior, own, of_groups = Parts(self.mu_), Parts(self.posterior_mean_), Parts(self.group_mean_)
-        for k, weight in enumerate(weights.tolist()):
-            best, roots = self.node(k)
-            mean, terms, group_mean, group_terms = self.conditional(data, nested, best, roots)
-            own.add(weight, mean, added(terms))
-            prior.add(weight, self.centre(data, best), self.centre_error(data, best))
-            within.append(best.s * roots[0] @ roots[0].T)
-            between.append(best.s * roots[-1] @ roots[-1].T * (nested is not None))
-            if nested is not None:
-                units = np.arange(len(group_mean))
-                of_groups.add(weight, group_mean, added([(units, loading) for loading in group_terms]))
-        self.average_ = Average(weights, own.mixtures(), prior.mixtures(), np.array(within), np.array(between))
-        self.mu_, self.mu_covariance_ = prior.moments()
+        """Replace the posteriors of `store` by averages over nodes, and the noise likewise."""
+
+        def posteriors() -> Iterator[Posterior]:
+            for x, s in zip(nodes.x, nodes.s, strict=True):
+                best = state_at(data, nested, *search.roots(x), s=s)
+                yield self.conditional(data, nested, best, search.roots(x, white=False))
+
+        self.set_average(nodes.weights, posteriors())
         if self.sigma2 is None:
-            ratio = float(1 / (weights @ (1 / nodes.s))) / self.sigma2_
+            ratio = float(1 / (nodes.weights @ (1 / nodes.s))) / self.sigma2_
             self.sigma2_, self.covariance_ = ratio * self.sigma2_, ratio * self.covariance_
             self.group_covariance_ = ratio * self.group_covariance_
-        self.set_moments(*own.moments())
-        if nested is not None:
-            self.set_group_moments(*of_groups.moments())
-
-    def node(self, k: int) -> tuple[SimpleNamespace, list[Floats]]:
-        """Return the state of the likelihood at a node of the average, and roots of covariances over sigma2 there."""
-        node = self._node
-        best = state_at(node.data, node.nested, *node.search.roots(node.x[k]), s=node.s[k])
-        return best, node.search.roots(node.x[k], white=False)
-
-    def node_posterior(self, k: int) -> tuple[Floats, Sequence[tuple[Ints, Floats]]]:
-        """Return posterior means and terms at a node of the average."""
-        return self.conditional(self._node.data, self._node.nested, *self.node(k))[:2]
 
     def conditional(
         self, data: SimpleNamespace, nested: Groups | None, best: SimpleNamespace, roots: list[Floats]
-    ) -> tuple[Floats, list[tuple[Ints, Floats]], Floats, list[Floats]]:
-        """Return means and terms of clients, and means of groups and loadings of their terms, given the covariances."""
-        out, root, s = data.coordinates.out, roots[0], best.s
-        terms = [self.own_term(best, root)]
+    ) -> Posterior:
+        """Return what holds given the covariances root root' over sigma2, of clients and of groups."""
+        out, root, s, d = data.coordinates.out, roots[0], best.s, len(data.coordinates.out)
+        mu, terms = self.centre(data, best), [self.own_term(best, root)]
+        prior = mu, self.centre_error(data, best), s * root @ root.T
         if nested is not None:
             of_groups, mean, group_terms, client_terms = nested_posterior(data, nested, best, *roots)
             units = [nested.codes, np.zeros(len(mean), int)]
-            return mean, [*terms, *zip(units, client_terms, strict=False)], of_groups, group_terms
+            terms += zip(units, client_terms, strict=False)
+            return Posterior(*prior, s * roots[1] @ roots[1].T, mean, terms, of_groups, group_terms)
         if data.reml:
             moved = out - np.einsum("dk,mkr->mdr", root, best.GtR)
             spread = np.linalg.solve(np.linalg.cholesky(best.information), np.swapaxes(moved, 1, 2))
             terms.append((np.zeros(len(data.z), int), np.sqrt(s) * np.swapaxes(spread, 1, 2)))
-        return self.centre(data, best) + best.deviation @ root.T, terms, np.zeros((0, len(out))), []
+        nobody = np.zeros((0, d)), [np.zeros((0, d, d))]
+        return Posterior(*prior, np.zeros((d, d)), mu + best.deviation @ root.T, terms, *nobody)
 
     def centre(self, data: SimpleNamespace, best: SimpleNamespace) -> Floats:
         """Return mu (d,), given or the likeliest at the state `best`."""
@@ -314,17 +297,6 @@ class LinearClients(CoefficientModel):
         K = np.eye(root.shape[1]) + np.einsum("mij,mik->mjk", best.M, best.M)
         half = np.linalg.solve(np.linalg.cholesky(K), np.broadcast_to(root.T, (len(K), *root.T.shape)))
         return np.arange(len(K)), np.sqrt(best.s) * np.swapaxes(half, 1, 2)
-
-    def store_prior(self, data: SimpleNamespace, best: SimpleNamespace, root: Floats, varying: int) -> None:
-        """Set the attributes that say what was learnt of all clients."""
-        s = best.s
-        self.mu_, self.mu_counts_ = np.array(self.centre(data, best)), data.reml
-        self.mu_covariance_ = self.centre_error(data, best)
-        self.covariance_ = s * root @ root.T
-        self.sigma2_ = float(s) if self.sigma2 is None else np.asarray(self.sigma2, float)[()]
-        self.log_likelihood_ = -float(best.loss)
-        own = np.linalg.eigvalsh(np.einsum("mij,mik->mjk", best.M, best.M))
-        self.borrowed_ = 1 - np.sum(np.maximum(own, 0.0) / (1 + np.maximum(own, 0.0)), axis=1) / varying
 
     def predict(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, i: int | None = None, X: ArrayLike | None = None, return_sd: bool = False, group: Hashable | None = None
@@ -364,16 +336,6 @@ class LinearClients(CoefficientModel):
         tallies = Tallies(new, counts)
         drawn = [tallies.client(i) for i in range(m)]
         return truth, (drawn,) if self._groups is None else (drawn, None, [self.groups_[g] for g in self._groups.codes])
-
-
-def scales_of(data: SimpleNamespace, nested: Groups | None) -> tuple[float, ...]:
-    """Return for each level the mean square of rows that a unit of average size has, over that of a relative covariance 1.
-
-    Relative covariances are in units of 1 / r of white coordinates, as ``Levels`` is told.
-    """
-    seen = np.any(data.R, axis=(1, 2))
-    units = [int(seen.sum())] + ([] if nested is None else [len(np.unique(nested.codes[seen]))])
-    return tuple(data.n_all / unit / len(data.coordinates.into) for unit in units)
 
 
 def state_at(

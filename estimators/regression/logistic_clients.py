@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Hashable, Sequence
+from copy import copy
 from types import SimpleNamespace
 from typing import Any, Literal, Self
 
@@ -19,13 +20,17 @@ from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.logistic_normal import averages
 from estimators.numerics.validation import choice, count, paired, positive, single
 from estimators.regression.client_rows import ClientRows, Groups, Tallies
-from estimators.regression.coefficient_model import CoefficientModel
+from estimators.regression.coefficient_model import CoefficientModel, Posterior
+from estimators.regression.covariance_average import average, information, representative
 from estimators.regression.covariances import Coordinates, Levels, read_prior, read_shared, seek
-from estimators.regression.gauss_hermite import MOST, Quadrature
+from estimators.regression.gauss_hermite import MOST, Quadrature, unlikely
 from estimators.regression.nested_logistic import NestedQuadrature
 
 __all__ = ["LogisticClients"]
 
+WORK = 10_000  # clients times points of a round of an average; a point costs more than one of linear regressions
+GROUPED, BOUND = {1: 10, 2: 30}, 4  # how much more a point costs with groups, by coefficients that vary, and of a bound
+LOOSE = 1e-3  # nats per client, the largest slope at the mode about which an average draws points, and at its bounds
 SUSPICIOUS = 5.0  # log-odds of the centre from which on it is asked whether any are the most likely
 
 
@@ -51,11 +56,14 @@ class LogisticClients(CoefficientModel):
 
     Parameters
     ----------
-    prior : how unknown parts of the prior are learnt: "marginal-likelihood", the bound; or "penalised", with half the
-        logarithm of the determinant of Sigma added to it, which keeps variances from 0 and correlations from 1, and with
-        posteriors that count how far off a learnt mu may be, for honest intervals of few or small clients: of 50 clients
-        with 5 labels and two coefficients of means 1 and -1 and sds 1 and .5, 95 % intervals held 79.8 and 95.1 % in 40
-        simulations (with 20 labels 88.5 and 93.0 %), for squared errors of 0.483 and 0.520 (0.229 and 0.225).
+    prior : how unknown parts of the prior are learnt. "bayes", the default, averages posteriors over all covariances given
+        the labels, by the law of them and the importance sampling of ``covariance_average``, with a Cauchy law of mu about 0
+        and scale 2.5, in features of mean square 1 (Gelman et al. 2008; labels that features separate leave a flat one
+        without a posterior); each mu by the normal law at its mode, each likelihood with fewer nodes (7 x 7; with groups 9,
+        or 5 x 5, at either level). The others take one covariance for true: "marginal-likelihood"; or "penalised", with half
+        the logarithm of the determinant of Sigma added to it, which keeps variances from 0 and correlations from 1, and
+        posteriors that count how far off a learnt mu may be, of a flat law. How often intervals of each hold:
+        ``tests/bench/DEFAULTS.md``.
     mu : array (d,) or number, the prior mean; None to learn it.
     covariance : "full", "diagonal" (of independent coefficients) or "scalar" (and of equal variances), to be learnt; or the
         known one, array (d, d) or (d,) or a number.
@@ -65,25 +73,28 @@ class LogisticClients(CoefficientModel):
 
     Attributes
     ----------
-    mu_, covariance_ : the prior, an estimate; its variances come out low for few labels per client.
-    mu_covariance_ : (d, d), how far off mu_ may be, given the rest; counted in the posteriors of prior="penalised".
+    mu_, covariance_ : the prior; of an average of priors the one with which a client of average size borrows as much.
+    mu_covariance_ : (d, d), how far off mu_ may be, given the rest, or of an average in all; "marginal-likelihood" leaves it
+        out of the posteriors.
     group_covariance_, groups_, group_mean_, group_sd_ : of groups; see ``coefficient_model``.
-    log_likelihood_ : the log-likelihood, in nats, or a lower bound of it within 1e-8 per row.
+    log_likelihood_ : the log-likelihood at covariance_ and the likeliest mu there, in nats, or a lower bound of it within
+        1e-8 per row.
     posterior_mean_, posterior_covariance_, posterior_sd_, borrowed_, unseen_ : of the posteriors, or of the closest normal
-        distributions; see ``coefficient_model``.  Intervals are those of normal distributions either way.
+        distributions; see ``coefficient_model``.  Intervals are those of normal distributions, or of averages of them.
     converged_, n_iter_.
 
     Raises
     ------
     ValueError
         Naming the argument that is out of its domain or has the wrong shape; for fewer than two clients where something of
-        the prior is to be learnt; where mu is, and all labels are equal or separated by some features; where the clients'
-        few labels are so well separated by their features that the search for the prior leaves without bound.
+        the prior is to be learnt; where mu is, and all labels are equal. But for "bayes", where mu is to be learnt and some
+        features separate the labels; where the clients' few labels are so well separated by their features that the search
+        for the prior leaves without bound.
 
     References
     ----------
     Ormerod and Wand (2012), J. Comput. Graph. Stat. 21:2, for the bound; Chung et al. (2015), J. Educ. Behav. Stat. 40:136,
-    for the penalty.
+    for the penalty; Gelman et al. (2008), Ann. Appl. Stat. 2:1360, for the law of mu.
 
     >>> rng = np.random.default_rng(0)
     >>> thetas = rng.normal([1.0, -1.0], [1.0, 0.5], (200, 2))
@@ -99,7 +110,7 @@ class LogisticClients(CoefficientModel):
 
     def __init__(
         self,
-        prior: Literal["marginal-likelihood", "penalised"] = "penalised",
+        prior: Literal["bayes", "marginal-likelihood", "penalised"] = "bayes",
         mu: ArrayLike | None = None,
         covariance: Literal["full", "diagonal", "scalar"] | ArrayLike = "full",
         max_iter: int = 1000,
@@ -119,7 +130,7 @@ class LogisticClients(CoefficientModel):
     def fit(self, Xs: Sequence[ArrayLike], Ys: Sequence[ArrayLike], groups: Sequence[Hashable] | None = None) -> Self:
         """Fit to lists of designs (n_i, d) and labels (n_i,), each 0 or 1, and the clients' groups if any; return self."""
         max_iter, tol = int(single(count, "max_iter", self.max_iter)), single(positive, "tol", self.tol)
-        choice("prior", self.prior, ("marginal-likelihood", "penalised"))
+        choice("prior", self.prior, ("bayes", "marginal-likelihood", "penalised"))
         rows = ClientRows.read(Xs, Ys)
         d = rows.X.shape[1]
         if not np.isin(rows.Y, (0.0, 1.0)).all():
@@ -139,11 +150,19 @@ class LogisticClients(CoefficientModel):
         pooled = Tallies.of(rows).pooled()
         coordinates = Coordinates.of(pooled, len(rows.Y))
         surface = self.surface(rows, coordinates, mu, tol, int(varying.sum()), nested)
+        averaged: tuple[Floats, list[Posterior]] | None = None
+        self.mu_counts_ = mu is None and self.prior != "marginal-likelihood"
         try:
             if root is None:
                 levels = 1 if nested is None else 2
                 search = Levels.of(self.covariance, pooled, varying, coordinates, len(rows.Y), 1.0, levels)  # pyright: ignore[reportArgumentType]
-                x, self.n_iter_, good = seek(surface.at, search, self.prior == "penalised", max_iter, tol, len(rows.counts))
+                if self.prior == "bayes":
+                    x, self.n_iter_, good, averaged = self.over_covariances(
+                        rows, surface, coordinates, search, nested, max_iter, tol
+                    )
+                else:
+                    penalised = self.prior == "penalised"
+                    x, self.n_iter_, good = seek(surface.at, search, penalised, max_iter, tol, len(rows.counts))
                 best, roots = surface.at(*search.roots(x)), search.roots(x, white=False)
             else:
                 self.n_iter_, good, roots = 0, True, [root]
@@ -154,12 +173,17 @@ class LogisticClients(CoefficientModel):
                 "Ys: labels of single clients are so well separated by Xs that the search for a prior left for coefficients "
                 "without bound; use prior='marginal-likelihood' or fewer features, or give covariance"
             ) from None
-        if mu is None and np.abs(rows.X @ coordinates.out @ best.phi).max(initial=0.0) > SUSPICIOUS:
+        flat = mu is None and self.prior != "bayes"
+        if flat and np.abs(rows.X @ coordinates.out @ best.phi).max(initial=0.0) > SUSPICIOUS:
             self.refuse_separated(rows, mu)
         self.converged_ = good and best.settled
         if not self.converged_:
             warnings.warn(f"no maximum within max_iter={max_iter} steps; the prior is provisional", stacklevel=3)
-        self.store(surface, best, coordinates, roots, nested)
+        self.log_likelihood_ = float(best.law - best.loss)
+        unseen = np.zeros((d, 0)) if mu is not None and root is not None else coordinates.unseen
+        self.set_posterior(self.conditional(surface, best, coordinates, roots), nested, unseen)
+        if averaged is not None:
+            self.set_average(*averaged)
         self.borrowed_ = 1 - np.einsum("mii->m", best.P) / varying.sum()
         self.rows_ = rows
         return self
@@ -168,20 +192,46 @@ class LogisticClients(CoefficientModel):
         self, rows: ClientRows, coordinates: Coordinates, mu: Floats | None, tol: float, varying: int, nested: Groups | None
     ) -> Bound | Quadrature:
         """Return the likelihood, or its bound, for so many coefficients that vary."""
-        kind = choice("likelihood", self.likelihood, ("auto", "quadrature", "bound"))
+        kind, wide = choice("likelihood", self.likelihood, ("auto", "quadrature", "bound")), self.prior == "bayes"
         if nested is not None:
             if varying > MOST or kind == "bound":
                 raise ValueError(
                     f"groups need likelihood='quadrature' and {MOST} coefficients at most that vary, got {varying}; name "
                     "the others in shared"
                 )
-            return NestedQuadrature(rows, coordinates, mu, tol, nested)
+            return NestedQuadrature(rows, coordinates, mu, tol, nested, wide)
         if kind == "quadrature" and varying > MOST:
             raise ValueError(
                 f"likelihood='quadrature' takes {MOST} coefficients at most that vary, got {varying}; use 'bound', or name "
                 "others in shared"
             )
-        return (Quadrature if varying <= MOST and kind != "bound" else Bound)(rows, coordinates, mu, tol)
+        return (Quadrature if varying <= MOST and kind != "bound" else Bound)(rows, coordinates, mu, tol, wide)
+
+    def over_covariances(
+        self, rows: ClientRows, surface: Bound | Quadrature, coordinates: Coordinates, search: Levels,
+        nested: Groups | None, max_iter: int, tol: float,
+    ) -> tuple[Floats, int, bool, tuple[Floats, list[Posterior]]]:  # fmt: skip
+        """Return parameters that stand for an average over covariances, steps, convergence, and weights and posteriors."""
+        surface, seen = surface.coarse(), []
+
+        def at(*roots: Floats, slopes: bool = True) -> SimpleNamespace:
+            best = surface.at(*roots)
+            if slopes:
+                return best  # for where points are drawn first; how they are weighed counts what is unknown of mu
+            seen.append(best)
+            known = np.linalg.eigvalsh(best.information) if self.mu is None else np.ones(1)
+            far = known.min() <= 0  # where few nodes do not do, at covariances of hardly any weight
+            return SimpleNamespace(loss=np.inf if far else best.loss + np.log(known).sum() / 2, s=1.0)
+
+        ones, heard = (rows.Y.sum() + 1) / (len(rows.Y) + 2), rows.counts > 0
+        scales = information(len(rows.Y) * ones * (1 - ones), heard, nested)
+        cost = BOUND if isinstance(surface, Bound) else 1 if nested is None else GROUPED[search.white.base.shape[1]]
+        nodes, steps, good = average(at, search, scales, None, max_iter, max(tol, LOOSE), int(heard.sum()), WORK // cost)
+        posteriors = [
+            self.conditional(surface, seen[place], coordinates, search.roots(x, white=False))
+            for x, place in zip(nodes.x, nodes.places, strict=True)
+        ]
+        return representative(search, nodes, scales), steps, good, (nodes.weights, posteriors)
 
     def refuse_separated(self, rows: ClientRows, mu: Floats | None) -> None:
         """Raise ValueError if a plane separates all labels, or all but those that lie in it, so that no mu is likeliest."""
@@ -194,35 +244,27 @@ class LogisticClients(CoefficientModel):
                 "likely; leave out a feature, pool rare values, or give mu"
             )
 
-    def store(
-        self, surface: Bound | Quadrature, best: SimpleNamespace, coordinates: Coordinates, roots: list[Floats],
-        nested: Groups | None,
-    ) -> None:  # fmt: skip
-        """Set the prior and the posteriors from the state at the maximum."""
+    def conditional(
+        self, surface: Bound | Quadrature, best: SimpleNamespace, coordinates: Coordinates, roots: list[Floats]
+    ) -> Posterior:
+        """Return what holds given the covariances root root', of clients and of groups, from the state there."""
         out, root = coordinates.out, roots[0]
         m, d = len(best.nu), len(out)
         learnt = self.mu is None
-        self.mu_ = np.array(out @ best.phi if learnt else np.broadcast_to(np.asarray(self.mu, float), (d,)))
-        self.covariance_ = root @ root.T
-        self.log_likelihood_ = -float(best.loss)
-        self.mu_counts_ = learnt and self.prior == "penalised"
+        mu = out @ best.phi if learnt else np.broadcast_to(np.asarray(self.mu, float), (d,))
         spread = np.linalg.inv(np.linalg.cholesky(best.information)).T if learnt else np.zeros((out.shape[1], 0))
-        self.mu_covariance_ = out @ spread @ (out @ spread).T
+        prior = mu, out @ spread @ (out @ spread).T, root @ root.T
         own, all_one = np.arange(m), np.zeros(m, int)
-        unseen = coordinates.unseen if learnt or isinstance(self.covariance, str) else np.zeros((d, 0))
         if isinstance(surface, NestedQuadrature):
             outer = roots[1]
-            of_groups, mean, of_group, shared, loadings = surface.posterior(
-                best, self.mu_, root, outer, out, self.mu_counts_
-            )
-            self.set_posterior(mean, [(own, loadings), *zip((surface.groups.codes, all_one), shared, strict=False)], unseen)
-            self.set_groups(nested, outer @ outer.T, of_groups, of_group)
-            return
+            of_groups, mean, of_group, shared, loadings = surface.posterior(best, mu, root, outer, out, self.mu_counts_)
+            terms = [(own, loadings), *zip((surface.groups.codes, all_one), shared, strict=False)]
+            return Posterior(*prior, outer @ outer.T, mean, terms, of_groups, of_group)
         terms = [(own, root @ np.linalg.cholesky(best.cov))]
         if self.mu_counts_:
             terms.append((all_one, (out + root @ best.by_phi) @ spread))
-        self.set_posterior(self.mu_ + best.nu @ root.T, terms, unseen)
-        self.set_groups(None, np.zeros((d, d)), np.zeros((0, d)), [])
+        nobody = np.zeros((0, d)), [np.zeros((0, d, d))]
+        return Posterior(*prior, np.zeros((d, d)), mu + best.nu @ root.T, terms, *nobody)
 
     def predict_proba(self, i: int | None, X: ArrayLike, group: Hashable | None = None) -> Floats:
         """Return the probabilities (n,) of label 1 for rows X (n, d) of client i, averaged over its posterior.
@@ -274,11 +316,13 @@ class Bound:
     """The lower bound of the log-likelihood in white coordinates, at its maximum over mu and the clients' normals.
 
     theta_i = mu + root u_i, and the normal of u_i has the mean nu_i and the inverse covariance K_i.  A new root starts from
-    the slopes and curvatures of the last one.
+    the slopes and curvatures of the last one.  If `wide`, mu has the law `unlikely`, which then counts in all.
     """
 
-    def __init__(self, rows: ClientRows, coordinates: Coordinates, mu: Floats | None, tol: float) -> None:
-        self.tol = tol
+    def __init__(
+        self, rows: ClientRows, coordinates: Coordinates, mu: Floats | None, tol: float, wide: bool = False
+    ) -> None:
+        self.tol, self.wide, self.steps = tol, wide and mu is None, 500
         self.r = coordinates.out.shape[1]
         self.m = len(rows.counts)
         self.batches = []
@@ -288,6 +332,12 @@ class Bound:
         self.learnt = mu is None
         self.phi = np.zeros(self.r)
         self.a, self.A = np.zeros((self.m, self.r)), np.zeros((self.m, self.r, self.r))
+
+    def coarse(self) -> Self:
+        """Return the same bound, with its maximum found within a coarser tolerance, in few steps."""
+        found = copy(self)
+        found.tol, found.steps = max(self.tol, LOOSE), 40
+        return found
 
     def look(self, root: Floats, phi: Floats, nu: Floats, K: Floats) -> tuple[float, Floats, Floats, np.ndarray]:
         """Value of minus the bound, and what its slopes are made of."""
@@ -303,7 +353,11 @@ class Bound:
             a[clients] = np.einsum("bnr,bn->br", X, Y - chance)
             A[clients] = np.swapaxes(X, 1, 2) @ (weight[..., None] * X)
         divergence = np.sum(np.einsum("mii->mi", cov)) + np.sum(nu**2) - self.m * k + np.sum(np.linalg.slogdet(K)[1])
-        return value + divergence / 2, a, A, cov
+        return value + divergence / 2 + self.law(phi)[0], a, A, cov
+
+    def law(self, phi: Floats) -> tuple[float, Floats, Floats]:
+        """Return what the law of mu adds to the value, its slope and its curvature."""
+        return unlikely(phi) if self.wide else (0.0, 0 * phi, np.zeros((self.r, self.r)))
 
     def at(self, root: Floats) -> SimpleNamespace:
         """Maximise over mu and the clients' normals for a root (r, k) of the covariance, by natural gradient steps."""
@@ -312,17 +366,20 @@ class Bound:
         K = np.eye(k) + root.T @ self.A @ root
         value, a, A, cov = self.look(root, phi, nu, K)
         settled = False
-        for _ in range(500):
+        for _ in range(self.steps):
             g, XB = a @ root - nu, A @ root
             K_next = np.eye(k) + root.T @ XB
             gain = np.linalg.solve(K_next, np.concatenate([g[..., None], np.swapaxes(XB, 1, 2)], axis=2))
-            step, by_phi, move = gain[..., 0], gain[..., 1:], np.zeros(self.r)
+            step, by_phi = gain[..., 0], gain[..., 1:]
+            pull = move = np.zeros(self.r)
             if self.learnt:
-                slope = a.sum(axis=0) - np.einsum("mrk,mk->r", XB, step)
-                curvature = (A - XB @ by_phi).sum(axis=0)
+                _, by_law, bent = self.law(phi)
+                pull = a.sum(axis=0) - by_law
+                slope = pull - np.einsum("mrk,mk->r", XB, step)
+                curvature = (A - XB @ by_phi).sum(axis=0) + bent
                 move = np.linalg.solve(curvature + 1e-12 * np.trace(curvature) * np.eye(self.r), slope)
                 step = step - np.einsum("mkr,r->mk", by_phi, move)
-            rest = max(np.abs(g).max(), np.abs(a.sum(axis=0)).max() / self.m * self.learnt, np.abs(K_next - K).max() / 10)
+            rest = max(np.abs(g).max(), np.abs(pull).max() / self.m, np.abs(K_next - K).max() / 10)
             settled = bool(rest <= self.tol)
             if settled:
                 break
@@ -343,6 +400,7 @@ class Bound:
         W = A - XB @ cov @ np.swapaxes(XB, 1, 2)
         return SimpleNamespace(
             loss=value,
+            law=self.law(phi)[0],
             by_root=by_root,
             by_covariance=(np.einsum("mi,mj->ij", a, a) - W.sum(axis=0)) / 2,
             P=np.eye(k) - cov,
@@ -351,6 +409,6 @@ class Bound:
             nu=nu,
             cov=cov,
             by_phi=-by_phi,
-            information=(A - XB @ by_phi).sum(axis=0),
+            information=(A - XB @ by_phi).sum(axis=0) + self.law(phi)[2],
             settled=settled,
         )

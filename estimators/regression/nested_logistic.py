@@ -25,9 +25,12 @@ class NestedQuadrature(Quadrature):
     """As `Quadrature`, of theta_i = mu + outer h_g + root u_i, where h_g ~ N(0, I) is of client i's group, u_i ~ N(0, I)."""
 
     points: ClassVar[dict[int, int]] = {1: 15, 2: 9}  # along each direction at both levels: 225 or 6561 pairs of nodes
+    fewer: ClassVar[dict[int, int]] = {1: 9, 2: 5}
 
-    def __init__(self, rows: ClientRows, coordinates: Coordinates, mu: Floats | None, tol: float, groups: Groups) -> None:
-        super().__init__(rows, coordinates, mu, tol)
+    def __init__(
+        self, rows: ClientRows, coordinates: Coordinates, mu: Floats | None, tol: float, groups: Groups, wide: bool = False
+    ) -> None:
+        super().__init__(rows, coordinates, mu, tol, wide)
         self.groups = groups
         self.peaks = self.starts = np.zeros((0, 0))
 
@@ -110,11 +113,12 @@ class NestedQuadrature(Quadrature):
             lambda now: now.observed.sum(axis=0),
         )
         return SimpleNamespace(
-            loss=float(now.value.sum()),
+            loss=float(now.value.sum()) + now.law[0],
+            law=now.law[0],
             by_root=-np.stack([now.cross.sum(axis=0), now.h_cross.sum(axis=0)]),
             by_covariance=np.stack([(now.gg - now.A).sum(axis=0), now.curved.sum(axis=0)]) / 2,
             P=np.eye(root.shape[1]) - now.cov,
-            phi=self.phi,
+            phi=now.phi,
             nu=now.nu,
             cov=now.cov,
             by_phi=now.by_phi,
@@ -122,7 +126,7 @@ class NestedQuadrature(Quadrature):
             h_variance=now.h_variance,
             h_by_phi=now.h_by_phi,
             uh=now.uh,
-            information=now.observed.sum(axis=0),
+            information=now.observed.sum(axis=0) + now.law[2],
             settled=settled,
         )
 

@@ -142,7 +142,7 @@ def explanation(outcome):
     )
     lines = [f"Model {facts['model']}: {assumes}."]
     lines += coefficients(outcome) if outcome.coefficients else centre(outcome, facts)
-    lines += intervals(outcome)
+    lines += coefficient_intervals(outcome) if outcome.coefficients else intervals(outcome)
     lines += borrowed(outcome, facts)
     lines += league(outcome)
     lines += sure_sides(outcome)
@@ -222,6 +222,21 @@ def centre(outcome, facts):
     return lines
 
 
+def coefficient_intervals(outcome):
+    """Return intervals for the prior of each coefficient."""
+    found, words = outcome.prior_intervals, {"mean": "centre", "sd": "standard deviation", "new client": "a new client"}
+    each = [
+        ", ".join(
+            f"{word} [{found[name][i][0]:.4g}, {found[name][i][1]:.4g}]"
+            for name, word in words.items()
+            if name in found and (name == "mean" or not outcome.shared[i])
+        )
+        for i in range(len(outcome.coefficients))
+    ]
+    texts = [f"{short(name)}: {text}" for name, text in zip(outcome.coefficients, each, strict=True) if text]
+    return [f"{outcome.level * 100:g}% intervals for what all share: {'; '.join(texts)}."] if texts else []
+
+
 def intervals(outcome):
     """Return how sure the prior is: its slopes, and intervals for it."""
     found, level = outcome.prior_intervals, f"{outcome.level * 100:g}%"
@@ -236,18 +251,6 @@ def intervals(outcome):
         for slope, (name, (low, high)) in zip(slopes, found.get("slopes", {}).items(), strict=True)
         if np.isfinite(high - low)
     ]
-    if outcome.coefficients:
-        words = {"mean": "centre", "sd": "standard deviation", "new client": "a new client"}
-        each = [
-            ", ".join(
-                f"{word} [{found[name][i][0]:.4g}, {found[name][i][1]:.4g}]"
-                for name, word in words.items()
-                if name in found and (name == "mean" or not outcome.shared[i])
-            )
-            for i in range(len(outcome.coefficients))
-        ]
-        texts = [f"{short(name)}: {text}" for name, text in zip(outcome.coefficients, each, strict=True) if text]
-        return [f"{level} intervals for what all share: {'; '.join(texts)}."] if texts else []
     parts = {
         "mean": f"the intercept{f' ({scale})' if scale else ''}" if slopes else "the centre",
         "sd": "the standard deviation",

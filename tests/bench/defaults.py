@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import count_defaults
 
-from estimators import LinearClients
+from estimators import LinearClients, LogisticClients
 
 HOME = Path(__file__).parent
 COLUMNS = ("kind", "m", "ratio", "prior", "law", "risk", "risk_se", "held", "held_se")
@@ -56,6 +56,8 @@ EXCEPT = {
 NOTES = {
     "regressions": "Strawderman is here the default itself, `LinearClients()`, over full covariances and the noise; the\n"
     "other laws average over each variance by itself and take the noise for known; the last three take one prior for true.",
+    "logistic regressions": "Strawderman is here `LogisticClients()`, over full covariances, the mean Cauchy;\n"
+    "the others take one prior for true. Own estimates are those with normal priors of sd 2.5.",
 }
 """By kind: what its laws are there."""
 LEAST = 0.94  # how often intervals must hold in every cell of the model's family
@@ -331,15 +333,43 @@ def regressions_cell(m: int, ratio: float, prior: str, g: np.random.Generator, s
         s2 = np.sum((y - np.einsum("irp,ip->ir", X, own)) ** 2) / (m * (rows - 2))
         unit = np.sqrt(s2 * np.diag(noise))
         for name, (errors, inside) in normal_averages((own / unit).T, np.ones(m), (theta / unit).T).items():
-            if name in LAWS:
+            if name in LAWS and name != DEFAULT:
                 parts[name] = errors.T * unit, inside.T
         for name in (DEFAULT, "penalised-reml", "reml", "marginal-likelihood"):
-            model = LinearClients() if name == DEFAULT else LinearClients(prior=name)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)
-                model.fit(list(X), list(y))
-            low, high = model.interval()
-            parts[name] = model.posterior_mean_ - theta, (low <= theta) & (theta <= high)
+            parts[name] = fitted(LinearClients() if name == DEFAULT else LinearClients(prior=name), X, y, theta)
+        for name, (errors, inside) in parts.items():
+            found.setdefault(name, []).append((errors**2 / np.diag(noise), inside))
+    return {name: tuple(np.stack(parts) for parts in zip(*several, strict=True)) for name, several in found.items()}
+
+
+def fitted(model: Any, X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return errors of a fit to clients' rows and whether its intervals hold."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few points, or no convergence
+        model.fit(list(X), list(y))
+    low, high = model.interval()
+    return model.posterior_mean_ - theta, (low <= theta) & (theta <= high)
+
+
+def labels_cell(m: int, ratio: float, prior: str, g: np.random.Generator, size: int) -> Found:
+    """As `estimates_cell`, of two coefficients of 20 labels, some 40 % ones, by priors of ``LogisticClients``.
+
+    Own estimates are those with normal priors of sd 2.5, since labels that are separated have no others.  A fit that refuses
+    the labels has these errors, and intervals that do not hold.
+    """
+    rows, found = 20, {}
+    X = np.repeat(np.column_stack((np.ones(rows), np.linspace(-1.5, 1.5, rows)))[None], m, axis=0)
+    noise = np.linalg.inv(X[0].T @ X[0] * 0.24)
+    for _ in range(size):
+        theta = [-0.5, 0.5] + np.sqrt(ratio * np.diag(noise)) * SHAPES[prior](g, (m, 2))
+        y = (g.random((m, rows)) < expit(np.einsum("irp,ip->ir", X, theta))).astype(float)
+        own = fitted(LogisticClients(mu=0.0, covariance=2.5**2), X, y, theta)[0], np.ones(theta.shape)
+        parts = {OWN_ESTIMATE: own}
+        for name in (DEFAULT, "penalised", "marginal-likelihood"):
+            try:
+                parts[name] = fitted(LogisticClients() if name == DEFAULT else LogisticClients(prior=name), X, y, theta)
+            except ValueError:
+                parts[name] = own[0], np.zeros(theta.shape)
         for name, (errors, inside) in parts.items():
             found.setdefault(name, []).append((errors**2 / np.diag(noise), inside))
     return {name: tuple(np.stack(parts) for parts in zip(*several, strict=True)) for name, several in found.items()}
@@ -354,6 +384,7 @@ CELLS: dict[str, tuple[Callable[..., Found], int, tuple[int, ...], tuple[float, 
     "private means, tight bounds": (private_means_cell(2.0), 9_000, SIZES, COUNT_RATIOS, COUNT_PRIORS),
     "private rates": (private_rates_cell, 9_000, SIZES, COUNT_RATIOS, COUNT_PRIORS),
     "regressions": (regressions_cell, 4_500, (5, 10, 20), (0.1, 1.0, 10.0), ("normal",)),
+    "logistic regressions": (labels_cell, 1_500, (5, 10, 20), (0.1, 1.0, 10.0), ("normal",)),
 }
 """By kind: how a cell is drawn, how many truths, and the cells."""
 

@@ -324,7 +324,8 @@ FLAGS = {
     "gamma-poisson-regression": [[], ["--prior", "marginal-likelihood"]],
     "linear": [[], ["--prior", "penalised-reml"], ["--prior", "reml"], ["--prior", "marginal-likelihood"],
                ["--mu", 0.5, "--with", "covariance=0.3"]],
-    "logistic": [[], ["--prior", "marginal-likelihood"], ["--mu", 0.5, "--with", "covariance=0.3"]],
+    "logistic": [[], ["--prior", "penalised"], ["--prior", "marginal-likelihood"],
+                 ["--mu", 0.5, "--with", "covariance=0.3"]],
 }  # fmt: skip
 CASES = [
     pytest.param(kind, table, flags, id=f"{kind.data}-{kind.name}-{table} {' '.join(map(str, flags))}")

@@ -118,9 +118,9 @@ def test_clients_of_one_label_and_few_rows():
     thetas = g.normal([1, -1], [3, 2], (60, 2))
     Xs = [np.column_stack([np.ones(4), g.normal(size=4)]) for _ in thetas]
     Ys = [(g.random(4) < expit(X @ t)).astype(float) for X, t in zip(Xs, thetas, strict=True)]
-    model = LogisticClients().fit(Xs, Ys)
-    bound = LogisticClients(likelihood="bound").fit(Xs, Ys)
-    assert model.converged_
+    assert LogisticClients().fit(Xs, Ys).converged_
+    assert LogisticClients("penalised").fit(Xs, Ys).converged_
+    bound = LogisticClients("penalised", likelihood="bound").fit(Xs, Ys)
     same = LogisticClients(mu=bound.mu_, covariance=bound.covariance_).fit(Xs, Ys)
     assert bound.log_likelihood_ < same.log_likelihood_
 

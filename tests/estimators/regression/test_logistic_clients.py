@@ -248,17 +248,18 @@ def few_rows(seed, scale):
     return Xs, Ys
 
 
-@pytest.mark.parametrize("covariance", ["full", "diagonal"])
-def test_units_of_features_do_not_matter(covariance):
+@pytest.mark.parametrize(("prior", "covariance"), [("penalised", "full"), ("penalised", "diagonal"), ("bayes", "diagonal")])
+def test_units_of_features_do_not_matter(prior, covariance):
     scale = np.array([1.0, 1e8, 1e-9])
-    plain, scaled = (LogisticClients(covariance=covariance).fit(*few_rows(4, by)) for by in (1.0, scale))
+    plain, scaled = (LogisticClients(prior, covariance=covariance).fit(*few_rows(4, by)) for by in (1.0, scale))
     assert scaled.log_likelihood_ == pytest.approx(plain.log_likelihood_, abs=1e-6)
     assert scaled.posterior_mean_ * scale == pytest.approx(plain.posterior_mean_, rel=1e-2, abs=1e-3)
 
 
 def test_a_search_without_bound_is_refused_in_words():
     with pytest.raises(ValueError, match=r"Ys: labels of single clients .* give covariance"):
-        LogisticClients().fit(*few_rows(11, 1.0))
+        LogisticClients("penalised").fit(*few_rows(11, 1.0))
+    assert np.abs(LogisticClients().fit(*few_rows(11, 1.0)).posterior_mean_).max() < 30  # laws of both parts bound it
     assert LogisticClients(prior="marginal-likelihood").fit(*few_rows(1, 1.0)).converged_
 
 
@@ -279,7 +280,7 @@ def test_slopes_of_the_bound_are_those_of_its_value(mu):
     np.testing.assert_allclose(-2 * state.by_covariance @ root, state.by_root, atol=1e-6)
 
 
-@pytest.mark.parametrize("prior", ["penalised", "marginal-likelihood"])
+@pytest.mark.parametrize("prior", ["bayes", "penalised", "marginal-likelihood"])
 def test_single_labels_do_not_show_how_coefficients_vary(prior):
     """One row per client: the search left for infinity, in minutes, to NaN; a given covariance needs none."""
     rng = np.random.default_rng(0)

@@ -318,7 +318,8 @@ def test_two_coefficients_within_groups():
     Xs = [np.column_stack([np.ones(7), rng.normal(size=7)]) for _ in groups]
     thetas = [1.0, -1.0] + rng.normal(0, 1, (3, 2))[groups] + rng.normal(0, [1.0, 0.7], (6, 2))
     Ys = [(rng.random(7) < 1 / (1 + np.exp(-X @ t))).astype(float) for X, t in zip(Xs, thetas, strict=True)]
-    model = LogisticClients(tol=1e-3).fit(Xs, Ys, groups)
+    assert LogisticClients().fit(Xs, Ys, groups).converged_
+    model = LogisticClients("penalised", tol=1e-3).fit(Xs, Ys, groups)
     assert model.converged_
     places = np.stack(np.meshgrid(*[np.linspace(-6.4, 6.4, 25)] * 2), axis=-1).reshape(-1, 2)
     mass = np.exp(-np.sum(places**2, axis=1) / 2)
@@ -421,7 +422,10 @@ def test_separated_labels_are_refused_by_feature():
     Ys = [np.where(X[:, 2] == 1, 1.0, (rng.random(6) < 0.5) * 1.0) for X in Xs]
     for likelihood in ("quadrature", "bound"):
         with pytest.raises(ValueError, match=r"Ys has labels that Xs\[:, 2\] separates: .* leave out"):
-            LogisticClients(shared=[1, 2], likelihood=likelihood).fit(Xs, Ys)
+            LogisticClients("penalised", shared=[1, 2], likelihood=likelihood).fit(Xs, Ys)
+        model = LogisticClients(shared=[1, 2], likelihood=likelihood).fit(Xs, Ys)
+        assert 1 < model.mu_[2] < 15  # the law of mu bounds it
+        assert np.sqrt(model.mu_covariance_[2, 2]) > 1
     assert LogisticClients(shared=[1]).fit([X[:, :2] for X in Xs], Ys).converged_
 
 
