@@ -312,6 +312,16 @@ def test_clones_are_a_binomial_of_which_next_to_nothing_is_left_out():
         assert clones.size <= 20 * law.std() + 4
 
 
+@pytest.mark.parametrize(("n", "eps0"), [(2, 3.0), (60, 0.5), (900, 1.1), (900, 0.02), (900, 5.0)])
+def test_clones_are_the_numbers_outside_both_tails_and_one_more_on_each_side(n, eps0):
+    """Each number costs a row of every step of a search: none beyond is worth it."""
+    chances = stats.binom(n - 1, np.exp(-eps0)).pmf(np.arange(n))
+    at_most, at_least = np.cumsum(chances), np.cumsum(chances[::-1])[::-1]
+    inside = np.flatnonzero((at_most >= shuffling.LEFT_OUT) & (at_least >= shuffling.LEFT_OUT))
+    clones = shuffling.clones_of(eps0, n)[0]
+    assert clones.tolist() == list(range(max(inside[0] - 1, 0), min(inside[-1] + 2, n)))
+
+
 # --- events, losses, accountants -------------------------------------------------------------------------------------------
 
 

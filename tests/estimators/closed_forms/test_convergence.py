@@ -1,5 +1,7 @@
 """The convergence bound of federated averaging holds where it says so, and not for clipped gradients."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -62,6 +64,28 @@ def test_units_of_the_parameter_do_not_matter(steps, beta):
     one = gradient_bound(gap=2.0, rounds=7, eta=eta, steps=steps, noise=noise)
     bent = gradient_bound(gap=2.0, rounds=7, eta=eta / beta, steps=steps, noise=[beta * v for v in noise], beta=beta)
     assert bent == pytest.approx(beta * one, rel=1e-12)
+
+
+def test_parts_of_a_move_count_as_in_the_proof():
+    """Three parts, of which 3 (1 / (4a) + 2/16) times the square counts with a = 1/3: weights, heterogeneity, noise.
+
+    The last two are a drift, up to 1 / (1 - 2/144) larger as it drifts on: after k of K local steps K eta^2 (2 k v + 8 k^2
+    sigma2).  What counts as much as 1 is read off the gap.
+    """
+    steps, noise, part = [2, 1, 5], [0.3, 4.0, 0.7], 3 * (3 / 4 + 1 / 8)
+    eta = 0.4 * step_limit(steps)
+    bound = partial(gradient_bound, rounds=3, eta=eta, steps=steps)
+    base = bound(gap=1.0, noise=[0.0] * 3)
+    unit = bound(gap=1.0 + 3 * eta, noise=[0.0] * 3) - base
+    drift = {"sigma2": 0.0, "noise": 0.0}
+    jump = sum(eta * K * v for K, v in zip(steps, noise, strict=True))
+    for K, v in zip(steps, noise, strict=True):
+        for k in range(K):
+            drift["sigma2"] += K * eta**2 * 8 * k**2 / (1 - 2 / 144)
+            drift["noise"] += K * eta**2 * 2 * k * v / (1 - 2 / 144)
+    assert (bound(gap=1.0, noise=[0.0] * 3, off=1.0) - base) / unit == pytest.approx(part, rel=1e-9)
+    assert (bound(gap=1.0, noise=[0.0] * 3, sigma2=1.0) - base) / unit == pytest.approx(part * drift["sigma2"], rel=1e-9)
+    assert (bound(gap=1.0, noise=noise) - base) / unit == pytest.approx(part * drift["noise"] + jump, rel=1e-9)
 
 
 def test_weights_term_vanishes_for_equal_clients_and_nowhere_else():

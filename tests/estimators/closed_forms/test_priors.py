@@ -147,6 +147,11 @@ def test_best_variance_is_the_minimum_of_the_penalised_joint_objective():
     assert best == pytest.approx(found.x, rel=1e-4)
 
 
+def test_without_a_penalty_the_best_variance_is_the_mean_square_around_the_centre():
+    assert priors.best_variance(THETAS, CENTRE) == pytest.approx(np.mean((THETAS - CENTRE) ** 2), rel=1e-12)
+    assert priors.best_variance([[2.0], [2.0]], 2.0) == 0.0  # which collapses with the parameters
+
+
 @pytest.mark.parametrize(
     ("call", "name"),
     [

@@ -53,6 +53,14 @@ def test_the_bound_is_where_the_published_chance_is_beta(right, guesses, canarie
     assert published(right, guesses, canaries, eps, delta) == pytest.approx(beta, rel=1e-6)
 
 
+@pytest.mark.parametrize("canaries", [1, 7])
+def test_of_one_guess_the_odds_are_the_bound(canaries):
+    """Without delta one right guess has the chance e^eps / (1 + e^eps) at most, which is beta where its odds are e^eps."""
+    assert one_run_bound(1, guesses=1, canaries=canaries, delta=0.0, beta=0.6) == pytest.approx(np.log(1.5), abs=1e-8)
+    assert one_run_bound(1, guesses=1, canaries=canaries, delta=0.0, beta=0.05) == 0.0  # a coin is right half the time
+    assert one_run_bound(0, guesses=1, canaries=canaries, delta=0.0, beta=0.6) == 0.0
+
+
 def laws(m, eps, delta):
     """Laws of the number of right guesses of mechanisms that are (eps, delta)-private, all m coins guessed.
 

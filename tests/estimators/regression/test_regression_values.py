@@ -504,6 +504,18 @@ def test_column_spaces_and_interpolation():
     assert not interpolates(factors, np.array([True, False, False]))
 
 
+@pytest.mark.parametrize("shared", range(3))
+def test_the_shared_coefficient_of_an_interpolation_may_be_any(shared):
+    """What varies is taken off in its own space, wherever its columns stand; the rest has one coefficient or has not."""
+    Xs, _, _ = clients(d=3, counts=(5, 2, 6, 7, 4))
+    own = RNG(0).normal(size=(5, 3))
+    alike = own.copy()
+    alike[:, shared] = 0.7
+    for thetas, whole in ((alike, True), (own, False)):
+        factors = Tallies.of(ClientRows.read(Xs, [X @ t for X, t in zip(Xs, thetas, strict=True)])).factors
+        assert interpolates(factors, np.arange(3) != shared) is whole
+
+
 def test_draws_have_the_fitted_law():
     """Cross products of drawn tallies: of truths and noise, and of what is left beside the features."""
     Xs, Ys, _ = clients(counts=(6, 4, 9, 1, 5))

@@ -225,6 +225,23 @@ def test_the_number_of_workers_changes_no_bit():
         robust_pca.noise_variances(updates, workers=0)
 
 
+@pytest.mark.parametrize(("processors", "threads"), [(3, 3), (64, 6), (None, 1)])
+def test_there_are_as_many_threads_as_processors_and_no_more_than_blocks(processors, threads, monkeypatch):
+    """Where nobody knows how many processors there are, one thread does all."""
+    pools = []
+
+    class Pool(robust_pca.ThreadPoolExecutor):
+        def __init__(self, size):
+            pools.append(size)
+            super().__init__(size)
+
+    monkeypatch.setattr(robust_pca, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(robust_pca.os, "cpu_count", lambda: processors)
+    updates, _ = noisy_updates(600, 5, 0.1, seed=9)
+    assert robust_pca.noise_variances(updates, block_rows=100).blocks == 6
+    assert pools == [threads]
+
+
 def test_a_client_with_missing_values_is_named():
     with pytest.raises(ValueError, match="column 1 of 3; leave"):
         robust_pca.robust_pca([[1.0, np.nan, 0.0], [1.0, 2.0, 3.0]])
