@@ -430,6 +430,16 @@ def ended(status):
     return "killed" if status < 0 else known.get(status, "broken")
 
 
+def so_far(status, cut, more):
+    """What a status says of a mutant of whose tests some are left out, `cut`, or to come, `more`; and whether it was cut.
+
+    The tests that are still to come do not make up for those that were left out.
+    """
+    fate = ended(status)
+    fate = "cut short" if fate == "survived" and cut else fate
+    return "partly" if more and fate not in DEAD else fate, fate == "cut short"
+
+
 def equivalents():
     """The mutants that compute the same, as they are printed."""
     lines = EQUIVALENT.read_text(encoding="utf-8").splitlines()
@@ -526,11 +536,10 @@ def main(arguments=None):
     path.parent.mkdir(parents=True, exist_ok=True)
     screen = os.dup(1)  # where a session can say something; its own output is its log
 
-    def keep(name, status, seconds, by="", more=False):
-        """Write how a mutant ended; with `more`, unless it is dead, it has tests left."""
-        fate = ended(status)
-        fate = "partly" if more and fate not in DEAD else "cut short" if fate == "survived" and left_out[name] else fate
-        known = {"key": name, "mutant": str(sample[name]), "fate": fate, "seconds": round(seconds, 1), "by": by}
+    def keep(name, status, seconds, by="", more=False, cut=False):
+        """Write how a mutant ended; with `more`, unless it is dead, it has tests left; with `cut` some were left before."""
+        fate, cut = so_far(status, bool(left_out[name]) or cut, more)
+        known = {"key": name, "mutant": str(sample[name]), "fate": fate, "seconds": round(seconds, 1), "by": by, "cut": cut}
         with path.open("a", encoding="utf-8") as out:
             out.write(json.dumps(known | {"tests": tests[name], "wide": a.wide}) + "\n")
         if fate not in (*DEAD, "partly"):
@@ -574,7 +583,7 @@ def main(arguments=None):
         jobs = [(k, partial(fate, sample[k], parts, k in kernels, stale[k], budget), allowed(k in kernels, budget))
                 for k, parts in left.items()]  # fmt: skip
         for name, status, seconds in warm.run(jobs, a.jobs):
-            keep(name, status, seconds)
+            keep(name, status, seconds, cut=name in halfway and halfway[name]["cut"])
     except KeyboardInterrupt:
         print("stopped; what was tried is kept, and this command goes on", flush=True)
     known = kept(path, tests, a.wide, ("survived", "broken", *UNDECIDED))

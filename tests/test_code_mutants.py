@@ -311,6 +311,15 @@ def test_what_was_not_asked_of_all_its_tests_has_not_survived(tmp_path, capsys):
     assert set(mutants.kept(path, {"a": "t"}, 90)) == set()  # there is time for more of them
 
 
+def test_tests_that_come_later_do_not_make_up_for_those_that_were_left_out():
+    fate, cut = mutants.so_far(swaps.CUT, False, True)
+    assert (fate, cut) == ("partly", True)
+    assert mutants.so_far(0, cut, False) == ("cut short", True)
+    assert mutants.so_far(1, cut, False) == ("killed", False)
+    assert mutants.so_far(0, False, True) == ("partly", False)
+    assert mutants.so_far(0, False, False) == ("survived", False)
+
+
 PLAIN = """
 import functools
 

@@ -24,7 +24,7 @@ from estimators.numerics.spread_law import EDGE, POWER
 from estimators.regression.client_rows import Groups
 from estimators.regression.covariances import Factor, Levels, climb, grown
 
-__all__ = ["Nodes", "average", "information", "representative"]
+__all__ = ["Nodes", "average", "representative"]
 
 FEW_PARAMETERS, POINTS, MORE = 3, 128, 512  # points of a round for so many parameters of covariances, and for more
 ENOUGH, POOR, ROUNDS = 1.5, 0.25, 8  # rounds' points that are enough and too few, effectively, and most rounds

@@ -20,7 +20,7 @@ from estimators.numerics.quadrature import normal_grid
 from estimators.regression.client_rows import ClientRows
 from estimators.regression.covariances import Coordinates
 
-__all__ = ["FEWER", "MOST", "POINTS", "Quadrature", "observed", "unlikely"]
+__all__ = ["FEWER", "MOST", "POINTS", "Quadrature", "observed"]
 
 MOST = 2
 """Coefficients that vary up to which the nodes are few enough."""
