@@ -41,7 +41,7 @@ browser:  ## Debian's headless browser for the tests of the report (they skip wi
 	  apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium chromium-driver >/dev/null; } || \
 	  echo "no browser: apt-get install chromium chromium-driver" >&2
 
-test: $(VENV)/.installed  ## run the tests, but for those that take minutes of coqc, which make nightly runs
+test: $(VENV)/.installed  ## run the tests, but for those that take minutes, which make nightly runs
 	$(BIN)/python -m pytest -n auto --dist worksteal --benchmark-disable -m "not nightly"
 
 mutants: $(VENV)/.installed  ## how many slips of code in estimators the tests notice; SEED, COUNT and UNDER choose the sample; NEAREST=5 asks five files of tests each, without a map of all

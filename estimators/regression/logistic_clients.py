@@ -60,10 +60,10 @@ class LogisticClients(CoefficientModel):
         the labels, by the law of them and the importance sampling of ``covariance_average``, with a Cauchy law of mu about 0
         and scale 2.5, in features of mean square 1 (Gelman et al. 2008; labels that features separate leave a flat one
         without a posterior); each mu by the normal law at its mode, each likelihood with fewer nodes (7 x 7; with groups 9,
-        or 5 x 5, at either level). The others take one covariance for true: "marginal-likelihood"; or "penalised", with half
-        the logarithm of the determinant of Sigma added to it, which keeps variances from 0 and correlations from 1, and
-        posteriors that count how far off a learnt mu may be, of a flat law. How often intervals of each hold:
-        ``tests/bench/DEFAULTS.md``.
+        or 5 x 5, at either level), which takes seconds where more than two coefficients vary or with groups. The others take
+        one covariance for true: "marginal-likelihood"; or "penalised", with half the logarithm of the determinant of Sigma
+        added to it, which keeps variances from 0 and correlations from 1, and posteriors that count how far off a learnt mu
+        may be, of a flat law. How often intervals of each hold: ``tests/bench/DEFAULTS.md``.
     mu : array (d,) or number, the prior mean; None to learn it.
     covariance : "full", "diagonal" (of independent coefficients) or "scalar" (and of equal variances), to be learnt; or the
         known one, array (d, d) or (d,) or a number.

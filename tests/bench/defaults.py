@@ -1,6 +1,6 @@
 """Which law of the spread between clients to average over when few clients tell it: risk and coverage of each, simulated.
 
-By hand, about ten minutes of one processor; a cell whose rows stand in the file is not drawn again::
+By hand, ten minutes of one processor, forty for regressions; a cell whose rows stand in the file is not drawn again::
 
     python tests/bench/defaults.py run
     python tests/bench/defaults.py page > tests/bench/DEFAULTS.md
