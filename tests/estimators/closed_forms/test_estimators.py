@@ -820,6 +820,15 @@ def test_posterior_solves_the_normal_equations(design, sigma2_theta, sigma2_x):
     assert regression.posterior_mse(more, sigma2_theta, sigma2_x) <= mse * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("function", [regression.posterior_mse, regression.posterior_mse_parts])
+def test_only_the_prior_of_a_regression_may_be_flat(function):
+    X = np.array([[3.0, 0.0], [0.0, 2.0]])
+    assert np.sum(function(X, np.inf, 1.0)) == pytest.approx(1 / 9 + 1 / 4)
+    for sigma2_x in (np.inf, -1.0):
+        with pytest.raises(ValueError, match="sigma2_x"):
+            function(X, 1.0, sigma2_x)
+
+
 @given(designs(), moderate, moderate)
 def test_regression_limits(design, sigma2_theta, sigma2_x):
     X, Y, mu = design

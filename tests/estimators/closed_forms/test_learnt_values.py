@@ -132,6 +132,12 @@ def test_clusters_are_the_cheapest_of_all_partitions():
     assert shares.min() == pytest.approx(1e-300 / 4)
 
 
+def test_clusters_move_until_none_does():
+    """From 0.4 and 1.4 the centres go on to 0 and 4, 1 and 6.5, and 1.5 and 10, all of them in every round."""
+    found, counts, centres = mixture.lloyd_run(np.array([[0.0], [1.0], [2.0], [3.0], [10.0]]), np.array([[0.4], [1.4]]), 300)
+    assert (found, counts.tolist(), centres.tolist()) == (5.0, [4, 1], [[1.5], [10.0]])
+
+
 def test_rounds_of_the_alternation_by_hand():
     found = mixture.alternate_clusters(X, V, 2, 2, seed=5)
     generator = RNG(5)

@@ -82,6 +82,7 @@ def test_likelihood_and_posterior_by_scipy():
     mean, phi = model.prior_mean_, model.concentration_
     posterior = stats.beta(mean * phi + SICK, (1 - mean) * phi + SIZE - SICK)
     np.testing.assert_allclose(model.posterior_cdf(0.1), posterior.cdf(0.1), rtol=1e-12)
+    assert [set(model.posterior_cdf(t)) for t in (-0.5, 0.0, 1.0, 1.5)] == [{0.0}, {0.0}, {1.0}, {1.0}]
     np.testing.assert_allclose(model.posterior_mean_, (1 - model.weights_) * mean + model.weights_ * SICK / SIZE, rtol=1e-12)
     model = GammaPoissonRegression("marginal-likelihood").fit(EVENTS, EXPOSURE, Z)
     k, expected = model.concentration_, np.array(EXPOSURE) * model.prior_mean_

@@ -169,6 +169,15 @@ def test_ranks_are_counted_in_the_draws_they_name():
     assert order == sorted(range(6), key=lambda i: (-found.top[i], found.expected[i]))[:2]
 
 
+def test_expected_ranks_of_few_clients_have_no_error_of_draws(monkeypatch):
+    """Of clients who depend on each other, by what is learnt of all, so many are counted in pairs, and more are drawn."""
+    model = GaussianMeans().fit(Y, V)
+    assert not model.independent
+    for few, drawn in ((6, False), (5, True)):
+        monkeypatch.setattr(ranking, "FEW", few)
+        assert ((ranking.rank(model, draws=500).standard_error > 0) == drawn).all()
+
+
 def test_pairs_in_parts_are_pairs_at_once(monkeypatch):
     whole = ranking.pair_sums(known())
     np.testing.assert_allclose(whole, pairwise(known()).sum(axis=1) - 0.5, rtol=1e-12)

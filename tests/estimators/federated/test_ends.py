@@ -1,6 +1,7 @@
 """Ends of what settings may be, and which part of a condition refuses: places that mutants of the code found untested."""
 
 import io
+import struct
 import zlib
 
 import numpy as np
@@ -12,7 +13,7 @@ from estimators.federated import data, schedule
 from estimators.federated.algorithms import DPAdaPeD, FedAvgPlus, FeO2, Mocha, RobustHDP
 from estimators.federated.audit import row_statistics
 from estimators.federated.data import synthetic_federation
-from estimators.federated.data.matlab import cell_arrays
+from estimators.federated.data.matlab import cell_arrays, elements
 from estimators.federated.experiments.experiment import setup_of
 from estimators.federated.experiments.plan import put
 from estimators.federated.kinds import number
@@ -26,10 +27,10 @@ from estimators.federated.task import Task
 WORK = {"rule": "fixed", "n_steps": 2, "batch_size": 4}
 
 
-def task(clients=4, **settings):
+def task(clients=4, seed=0, **settings):
     federation = synthetic_federation(clients=clients, rows=20, seed=1)
     model = logistic_regression(10, federation.classes)
-    return Task(federation, model, work=WORK, seed=0, backend=NumpyBackend(workers=1), **settings)
+    return Task(federation, model, work=WORK, seed=seed, backend=NumpyBackend(workers=1), **settings)
 
 
 def test_a_whole_number_is_one_that_a_float_has():
@@ -61,6 +62,13 @@ def test_seeds_of_noise_have_up_to_64_bits():
             GaussianNoise(1.0, seed=seed, round=0).draw(0, range(2), 3)
 
 
+def test_seeds_of_training_have_up_to_63_bits():
+    assert task(seed=2**63 - 1).seed == 2**63 - 1
+    for seed in (2**63, -1):
+        with pytest.raises(ValueError, match="seed"):
+            task(seed=seed)
+
+
 def test_the_ends_of_whole_settings():
     privacy = RowPrivacy(eps=1.0, delta=1e-3, clip=1.0)
     RobustHDP(learning_rate=0.1, privacy=privacy, every=10**7)
@@ -76,6 +84,14 @@ def test_results_may_be_kept_of_every_round():
         setup_of("", {"rounds": 3, "every": 0, "seeds": []}, None)
     with pytest.raises(ValueError, match="seeds"):  # one is fine: what is wrong comes after it
         setup_of("", {"rounds": 1, "every": 1, "seeds": []}, None)
+
+
+def test_a_group_is_chosen_by_something_known_or_is_the_rest():
+    given = {"rounds": 1, "seeds": [0], "model": {"kind": "logistic_regression"}, "work": WORK}
+    groups = {"few": ["opt_out", {"share": 0.5}], "others": "rest"}
+    assert setup_of("", {**given, "groups": groups}, None).groups == groups
+    with pytest.raises(ValueError, match=r"groups\.few"):
+        setup_of("", {**given, "groups": {"few": ["nobody_knows", {}]}}, None)
 
 
 @pytest.mark.parametrize("scores", [(0, 60), (1, 71)])
@@ -170,6 +186,15 @@ def test_a_matlab_file_may_unpack_to_as_many_bytes_as_are_said():
     np.testing.assert_array_equal(found["x"][0], cells[0])
     with pytest.raises(ValueError, match="unpacks to more bytes than are read"):
         cell_arrays(content, largest=size - 1)
+
+
+def test_a_matlab_element_has_as_many_bytes_as_it_says():
+    """Four fit into a small element, whose size stands beside its type; others are filled up to a multiple of eight."""
+    whole, short = struct.pack("<II", 1, 5) + b"abcde\0\0\0", struct.pack("<HH", 1, 4) + b"abcd"
+    assert [(kind, bytes(part)) for kind, part in elements(whole + short, "<")] == [(1, b"abcde"), (1, b"abcd")]
+    for damaged in (whole[:12], struct.pack("<HH", 1, 5) + b"abcde\0\0\0"):
+        with pytest.raises(ValueError, match="it is cut off"):
+            list(elements(damaged, "<"))
 
 
 def test_work_says_steps_or_passes_and_evaluation_where_there_are_rows():

@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import threading
 import tracemalloc
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from estimators import montecarlo as mc
 from estimators.montecarlo import kernels, reference
 from estimators.montecarlo.checks import MAX_REPS, MIN_REPS, PILOT_REPS, SUITE_CHECKS, _judge
 from estimators.montecarlo.randomisations import merge_replications, run_replications
+from estimators.montecarlo.runner import mapped
 from estimators.montecarlo.streams import streams
 
 FIVE_CLIENTS = {
@@ -288,6 +290,11 @@ class TestRunner:
         assert same_bits(one, mc.merge_chunks(backwards, self.reps))
         workers = [mc.run_chunks(experiment, self.reps, "bits", share, threads=1) for share in ([2], [3, 0], [1])]
         assert same_bits(one, mc.merge_chunks({k: v for worker in workers for k, v in worker.items()}, self.reps))
+
+    @pytest.mark.parametrize("number", [2, 3])
+    def test_as_many_tasks_as_threads_run_at_once(self, number):
+        together = threading.Barrier(number, timeout=20)  # broken where one waits for the others in vain
+        assert mapped(lambda task: (task, together.wait())[0], range(number), number) == list(range(number))
 
     def test_same_bits_over_processes(self):
         """The three lines of `run_chunks`, and the same for nets."""

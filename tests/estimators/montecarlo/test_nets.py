@@ -118,6 +118,13 @@ class TestPoints:
             assert abs(sample.mean() - mean) < 2e-3, name
             assert abs(sample.var() / variance - 1) < 5e-3, name
 
+    def test_integers_from_0_are_as_many_as_are_said(self):
+        for ends, first in (((8,), 0), ((3, 11), 3)):
+            drawn = nets.draw_on(lambda gen, n, ends=ends: gen.integers(*ends, size=(n, 1)), start(1, 10), 1024)
+            values, counts = np.unique(drawn, return_counts=True)
+            assert values.tolist() == list(range(first, first + 8))
+            assert (counts == 128).all()  # a net has as many points in every eighth
+
 
 class TestOneKernelForTwoSources:
     @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: type(e).__name__)

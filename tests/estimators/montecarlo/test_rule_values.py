@@ -324,6 +324,15 @@ def test_what_varies_by_rounding_alone_is_not_judged():
     ]  # fmt: skip
 
 
+def test_rows_of_coins_agree_by_chance_as_often_as_there_are_pairs_of_them():
+    """Two of 64 rows of 16 fair coins agree with a chance of about 64 * 63 / 2 / 2^16."""
+    coins = RNG(8).permutation(np.arange(1024.0) % 2).reshape(64, 16)
+    coins[-1] = coins[0]
+    part, chance = chunk(np.repeat(coins.ravel(), 256)[:, None]), 64 * 63 / 2 / 2**16
+    assert repeated([part], 1.3 * chance)
+    assert not repeated([part], 0.7 * chance)
+
+
 def test_rows_of_sixteen_batches_that_agree_are_repeats():
     rows = RNG(7).normal(size=(16 * 256, 1))
     assert repeated([chunk(rows), chunk(rows)], 1e-6)

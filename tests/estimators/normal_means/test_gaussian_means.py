@@ -180,6 +180,13 @@ def test_three_clients_bound_the_centre():
             assert (GaussianMeans(hyperprior=hyperprior).fit(*some_clients(m)).mu_sd_ < np.inf) == (m == enough)
 
 
+def test_a_centre_that_is_known_is_certain_however_little_bounds_the_spread():
+    """Of a few clients the spread between them has no mean, and nobody can tell a new one: the centre stays what it is."""
+    model = GaussianMeans(mu=0.5, hyperprior="flat-tau2").fit(*some_clients(3))
+    assert (model.mu_, model.mu_sd_) == (0.5, 0.0)
+    assert model.predict(return_sd=True) == (0.5, np.inf)
+
+
 def test_intervals_hold_on_average_over_the_hyperprior():
     """What makes it a law: with tau2 drawn from it, 95 % intervals of three clients hold 95 % of the truths."""
     generator, held, v = np.random.default_rng(5), [], np.array([0.3, 1.0, 5.0])

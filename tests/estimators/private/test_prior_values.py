@@ -213,6 +213,8 @@ def test_parts_of_reports_are_the_same_but_for_rounding():
     assert agreement.alike((1.0, "a"), (1.0, "a"))
     assert not agreement.alike((1.0,), (1.0, 2.0))
     assert not agreement.alike((1.0, 3.0), (1.0, 2.0))
+    assert not agreement.alike((1.0,), 1.0)
+    assert not agreement.alike(None, (1.0,))
     assert agreement.alike(np.inf, np.inf)
     assert not agreement.alike(1, 2)
     assert not agreement.alike("a", "b")

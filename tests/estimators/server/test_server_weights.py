@@ -1,5 +1,7 @@
 """Server weights: schemes against their definitions and each other, what they lose by simulation, PFA, bad input."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -60,8 +62,6 @@ def test_a_small_loss_keeps_its_digits():
 
 
 def test_the_loss_keeps_its_digits_at_extreme_variances():
-    from fractions import Fraction
-
     variances, weights = [1e12, 1.0, 2.0, 1e-12, 3e-12], [0.5, 0.25, 0.125, 0.0625, 0.0625]
     s, w = [Fraction(x) for x in variances], [Fraction(x) for x in weights]
     exact = sum((w[i] * s[i] - w[j] * s[j]) ** 2 / (s[i] * s[j]) for i in range(5) for j in range(i))
@@ -70,6 +70,13 @@ def test_the_loss_keeps_its_digits_at_extreme_variances():
         assert found == pytest.approx(float(exact), rel=1e-14)
     small = aggregation.relative_excess([0.5, 0.25, 0.25], [1e12, 2e12 * (1 + 1e-6), 2e12])
     assert small == pytest.approx(pairs([0.5, 0.25, 0.25], [1e12, 2e12 * (1 + 1e-6), 2e12]), rel=1e-9)
+
+
+def test_the_loss_of_weights_whose_variances_are_hundreds_of_powers_apart():
+    weights, variances = [0.5, 0.375, 0.125], [3.0, 2.0**500, 5 * 2.0**470]
+    w, s = [Fraction(x) for x in weights], [Fraction(x) for x in variances]
+    exact = sum((w[i] * s[i] - w[j] * s[j]) ** 2 / (s[i] * s[j]) for i in range(3) for j in range(i))
+    assert aggregation.relative_excess(weights, variances) == pytest.approx(float(exact), rel=1e-14)
 
 
 def test_predicted_variances_are_those_of_simulated_aggregates():
