@@ -6,8 +6,8 @@ coordinates of the coefficients; the variance of every combination of them has a
 Independent coefficients, or one variance for all, have that law of ``spread_law`` each.
 
 Belongs here: that law and its slopes, the search for its mode given the data, importance sampling about it.  Does not belong
-here: likelihoods (``linear_clients``, ``nested_linear``), shapes of covariances (``covariances``), the posteriors of clients
-that follow (``coefficient_model``).
+here: likelihoods (``linear_clients``, ``logistic_clients``), shapes of covariances (``covariances``), the posteriors that
+follow (``coefficient_model``).
 """
 
 from __future__ import annotations
