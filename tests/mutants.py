@@ -583,7 +583,7 @@ def main(arguments=None):
         jobs = [(k, partial(fate, sample[k], parts, k in kernels, stale[k], budget), allowed(k in kernels, budget))
                 for k, parts in left.items()]  # fmt: skip
         for name, status, seconds in warm.run(jobs, a.jobs):
-            keep(name, status, seconds, cut=name in halfway and halfway[name]["cut"])
+            keep(name, status, seconds, cut=name in halfway and halfway[name].get("cut", True))
     except KeyboardInterrupt:
         print("stopped; what was tried is kept, and this command goes on", flush=True)
     known = kept(path, tests, a.wide, ("survived", "broken", *UNDECIDED))

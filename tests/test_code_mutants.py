@@ -211,7 +211,7 @@ def test_a_job_that_starts_processes_for_ever_is_stopped_by_what_they_use_togeth
             subprocess.run([sys.executable, "-c", "import time\nwhile time.process_time() < .3: pass"])
 
     [(_, status, used)] = warm.run([("starts", starts, 1.0)], 1)
-    assert mutants.ended(status) == "timeout"
+    assert mutants.ended(status) == "stuck"  # and not dead: nobody has asked what the tests take without the mutant
     assert used < 10
 
 

@@ -40,7 +40,7 @@ QUIET = ("-q", "-m", "not slow and not nightly", "--benchmark-disable", "-p", "n
 MEMORY = 12 << 30  # bytes of address space: a mutant that asks for everything must not stop the machine
 PATIENCE = 60  # times its processor time that a job may last, on a machine that others use too
 IDLE = 60  # seconds in which a job and its processes may use no processor at all
-ALONE = 2  # times the processor time of a job that all its processes together may use
+TOGETHER = 2  # times the processor time of a job that all its processes may use
 FAREWELL = 10.0  # seconds in which a job that is stopped may stop those of its own
 NEVER = 1e9  # processor seconds of a test that was stopped
 BROKEN = 99  # exit status of a job that ended by an error of its own
@@ -95,9 +95,10 @@ Job = tuple[str, Callable[[Path], int], float]
 def run(jobs: Iterable[Job], at_once: int, farewell: float = FAREWELL) -> Iterator[tuple[str, int, float]]:
     """Each job in a fork: its name, exit status and processor seconds, in the order in which they end.
 
-    The status is what the job returns, or minus the signal that ended it: SIGXCPU where its processor time was up, its own
-    or that of all it starts, SIGKILL where it only waited: for what never comes, or on a machine too busy for it.  Jobs of a
-    run that is stopped are interrupted, and killed after `farewell` seconds: a job's own jobs must have fewer.
+    The status is what the job returns, or minus the signal that ended it: SIGXCPU where its processor time was up, SIGKILL
+    where it only waited, for what never comes or on a machine too busy for it, or where all that it starts takes too long, as
+    its tests may by themselves.  Jobs of a run that is stopped are interrupted, and killed after `farewell` seconds: a
+    job's own jobs must have fewer.
     """
     waiting, running, more = iter(jobs), {}, True
     moved: dict[int, tuple[float, float]] = {}  # the processor time of each job, and since when it stands
@@ -118,9 +119,7 @@ def run(jobs: Iterable[Job], at_once: int, farewell: float = FAREWELL) -> Iterat
                 moved = {pid: (now, moved[pid][1] if now == moved[pid][0] else time.monotonic())
                          for pid in running for now in [together(pid)]}  # fmt: skip
             for pid, ((name, _, seconds), home, until) in list(running.items()):
-                if moved[pid][0] > ALONE * seconds:  # one that starts processes, each with little time
-                    os.kill(pid, signal.SIGXCPU)
-                elif time.monotonic() > min(until, moved[pid][1] + IDLE):
+                if moved[pid][0] > TOGETHER * seconds or time.monotonic() > min(until, moved[pid][1] + IDLE):
                     os.kill(pid, signal.SIGKILL)
                 done, status, used = os.wait4(pid, os.WNOHANG)
                 if done:
