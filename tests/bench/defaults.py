@@ -322,7 +322,7 @@ def regressions_cell(m: int, ratio: float, prior: str, g: np.random.Generator, s
     The latter, all laws but the default, are for a design whose coefficients are estimated independently, with the noise's
     variance taken as known.
     """
-    rows, found = 8, {}
+    rows, drawn = 8, []
     X = np.repeat(np.column_stack((np.ones(rows), np.linspace(-1.5, 1.5, rows)))[None], m, axis=0)
     noise = np.linalg.inv(X[0].T @ X[0])
     for _ in range(size):
@@ -337,15 +337,19 @@ def regressions_cell(m: int, ratio: float, prior: str, g: np.random.Generator, s
                 parts[name] = errors.T * unit, inside.T
         for name in (DEFAULT, "penalised-reml", "reml", "marginal-likelihood"):
             parts[name] = fitted(LinearClients() if name == DEFAULT else LinearClients(prior=name), X, y, theta)
-        for name, (errors, inside) in parts.items():
-            found.setdefault(name, []).append((errors**2 / np.diag(noise), inside))
-    return {name: tuple(np.stack(parts) for parts in zip(*several, strict=True)) for name, several in found.items()}
+        drawn.append({name: (errors**2 / np.diag(noise), inside) for name, (errors, inside) in parts.items()})
+    return stacked(drawn)
+
+
+def stacked(drawn: list[Found]) -> Found:
+    """Return what replicates have found, together."""
+    return {name: tuple(np.stack(parts) for parts in zip(*(one[name] for one in drawn), strict=True)) for name in drawn[0]}
 
 
 def fitted(model: Any, X: np.ndarray, y: np.ndarray, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return errors of a fit to clients' rows and whether its intervals hold."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # few points, or no convergence
+        warnings.simplefilter("ignore", RuntimeWarning)
         model.fit(list(X), list(y))
     low, high = model.interval()
     return model.posterior_mean_ - theta, (low <= theta) & (theta <= high)
@@ -357,7 +361,7 @@ def labels_cell(m: int, ratio: float, prior: str, g: np.random.Generator, size: 
     Own estimates are those with normal priors of sd 2.5, since labels that are separated have no others.  A fit that refuses
     the labels has these errors, and intervals that do not hold.
     """
-    rows, found = 20, {}
+    rows, drawn = 20, []
     X = np.repeat(np.column_stack((np.ones(rows), np.linspace(-1.5, 1.5, rows)))[None], m, axis=0)
     noise = np.linalg.inv(X[0].T @ X[0] * 0.24)
     for _ in range(size):
@@ -366,13 +370,14 @@ def labels_cell(m: int, ratio: float, prior: str, g: np.random.Generator, size: 
         own = fitted(LogisticClients(mu=0.0, covariance=2.5**2), X, y, theta)[0], np.ones(theta.shape)
         parts = {OWN_ESTIMATE: own}
         for name in (DEFAULT, "penalised", "marginal-likelihood"):
-            try:
-                parts[name] = fitted(LogisticClients() if name == DEFAULT else LogisticClients(prior=name), X, y, theta)
-            except ValueError:
-                parts[name] = own[0], np.zeros(theta.shape)
-        for name, (errors, inside) in parts.items():
-            found.setdefault(name, []).append((errors**2 / np.diag(noise), inside))
-    return {name: tuple(np.stack(parts) for parts in zip(*several, strict=True)) for name, several in found.items()}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # no maximum
+                try:
+                    parts[name] = fitted(LogisticClients() if name == DEFAULT else LogisticClients(prior=name), X, y, theta)
+                except ValueError:
+                    parts[name] = own[0], np.zeros(theta.shape)
+        drawn.append({name: (errors**2 / np.diag(noise), inside) for name, (errors, inside) in parts.items()})
+    return stacked(drawn)
 
 
 COUNT_RATIOS, COUNT_PRIORS = (0.1, 0.3, 1.0, 3.0), ("own family", "two-point")
