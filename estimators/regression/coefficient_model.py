@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -42,6 +42,14 @@ class Posterior(NamedTuple):
     terms: Sequence[tuple[Ints, Floats]]
     group_mean: Floats
     group_terms: Sequence[Floats]
+
+    @classmethod
+    def alone(
+        cls, mu: Floats, mu_covariance: Floats, within: Floats, mean: Floats, terms: Sequence[tuple[Ints, Floats]]
+    ) -> Self:
+        """Return that of clients without groups."""
+        d = len(mu)
+        return cls(mu, mu_covariance, within, np.zeros((d, d)), mean, terms, np.zeros((0, d)), [np.zeros((0, d, d))])
 
 
 class Parts:

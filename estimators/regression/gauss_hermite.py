@@ -20,7 +20,7 @@ from estimators.numerics.quadrature import normal_grid
 from estimators.regression.client_rows import ClientRows
 from estimators.regression.covariances import Coordinates
 
-__all__ = ["FEWER", "MOST", "POINTS", "Quadrature", "observed"]
+__all__ = ["MOST", "POINTS", "Quadrature", "observed"]
 
 MOST = 2
 """Coefficients that vary up to which the nodes are few enough."""
@@ -35,12 +35,14 @@ NEAR = 1e-4  # twice the nats by which mu of a coarse one may be off its maximum
 WORK = 2**21  # numbers in a work array
 
 
-def unlikely(phi: Floats) -> tuple[float, Floats, Floats]:
-    """Return minus the log density of mu by a Cauchy law about 0 in white coordinates, its slope and its curvature.
+def unlikely(phi: Floats, wide: bool) -> tuple[float, Floats, Floats]:
+    """Return minus the log density of mu, its slope and its curvature: nothing, or if `wide` of a Cauchy law about 0.
 
-    The law keeps finite what labels that features separate leave open.  Its curvature is that of the normal law that it is
-    at phi, as a mixture of such: never negative.
+    The law, in white coordinates, keeps finite what labels that features separate leave open.  Its curvature is that of the
+    normal law that it is at phi, as a mixture of such: never negative.
     """
+    if not wide:
+        return 0.0, 0 * phi, np.zeros((len(phi), len(phi)))
     r, size = len(phi), float(WIDTH**2 + phi @ phi)
     return (r + 1) / 2 * math.log(size / WIDTH**2), (r + 1) / size * phi, (r + 1) / size * np.eye(r)
 
@@ -175,7 +177,7 @@ class Quadrature:
     def counted(self, look: Callable[[Floats], SimpleNamespace], phi: Floats) -> SimpleNamespace:
         """Return what `look` sees at phi, with what the law of mu adds."""
         now = look(phi)
-        now.law = unlikely(phi) if self.wide else (0.0, 0 * phi, np.zeros((self.r, self.r)))
+        now.law = unlikely(phi, self.wide)
         now.height = now.value.sum() + now.law[0]
         return now
 

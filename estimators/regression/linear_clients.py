@@ -267,7 +267,7 @@ class LinearClients(CoefficientModel):
         self, data: SimpleNamespace, nested: Groups | None, best: SimpleNamespace, roots: list[Floats]
     ) -> Posterior:
         """Return what holds given the covariances root root' over sigma2, of clients and of groups."""
-        out, root, s, d = data.coordinates.out, roots[0], best.s, len(data.coordinates.out)
+        out, root, s = data.coordinates.out, roots[0], best.s
         mu, terms = self.centre(data, best), [self.own_term(best, root)]
         prior = mu, self.centre_error(data, best), s * root @ root.T
         if nested is not None:
@@ -279,8 +279,7 @@ class LinearClients(CoefficientModel):
             moved = out - np.einsum("dk,mkr->mdr", root, best.GtR)
             spread = np.linalg.solve(np.linalg.cholesky(best.information), np.swapaxes(moved, 1, 2))
             terms.append((np.zeros(len(data.z), int), np.sqrt(s) * np.swapaxes(spread, 1, 2)))
-        nobody = np.zeros((0, d)), [np.zeros((0, d, d))]
-        return Posterior(*prior, np.zeros((d, d)), mu + best.deviation @ root.T, terms, *nobody)
+        return Posterior.alone(*prior, mu + best.deviation @ root.T, terms)
 
     def centre(self, data: SimpleNamespace, best: SimpleNamespace) -> Floats:
         """Return mu (d,), given or the likeliest at the state `best`."""

@@ -249,9 +249,8 @@ class LogisticClients(CoefficientModel):
     ) -> Posterior:
         """Return what holds given the covariances root root', of clients and of groups, from the state there."""
         out, root = coordinates.out, roots[0]
-        m, d = len(best.nu), len(out)
-        learnt = self.mu is None
-        mu = out @ best.phi if learnt else np.broadcast_to(np.asarray(self.mu, float), (d,))
+        m, learnt = len(best.nu), self.mu is None
+        mu = out @ best.phi if learnt else np.broadcast_to(np.asarray(self.mu, float), (len(out),))
         spread = np.linalg.inv(np.linalg.cholesky(best.information)).T if learnt else np.zeros((out.shape[1], 0))
         prior = mu, out @ spread @ (out @ spread).T, root @ root.T
         own, all_one = np.arange(m), np.zeros(m, int)
@@ -263,8 +262,7 @@ class LogisticClients(CoefficientModel):
         terms = [(own, root @ np.linalg.cholesky(best.cov))]
         if self.mu_counts_:
             terms.append((all_one, (out + root @ best.by_phi) @ spread))
-        nobody = np.zeros((0, d)), [np.zeros((0, d, d))]
-        return Posterior(*prior, np.zeros((d, d)), mu + best.nu @ root.T, terms, *nobody)
+        return Posterior.alone(*prior, mu + best.nu @ root.T, terms)
 
     def predict_proba(self, i: int | None, X: ArrayLike, group: Hashable | None = None) -> Floats:
         """Return the probabilities (n,) of label 1 for rows X (n, d) of client i, averaged over its posterior.
@@ -353,11 +351,7 @@ class Bound:
             a[clients] = np.einsum("bnr,bn->br", X, Y - chance)
             A[clients] = np.swapaxes(X, 1, 2) @ (weight[..., None] * X)
         divergence = np.sum(np.einsum("mii->mi", cov)) + np.sum(nu**2) - self.m * k + np.sum(np.linalg.slogdet(K)[1])
-        return value + divergence / 2 + self.law(phi)[0], a, A, cov
-
-    def law(self, phi: Floats) -> tuple[float, Floats, Floats]:
-        """Return what the law of mu adds to the value, its slope and its curvature."""
-        return unlikely(phi) if self.wide else (0.0, 0 * phi, np.zeros((self.r, self.r)))
+        return value + divergence / 2 + unlikely(phi, self.wide)[0], a, A, cov
 
     def at(self, root: Floats) -> SimpleNamespace:
         """Maximise over mu and the clients' normals for a root (r, k) of the covariance, by natural gradient steps."""
@@ -373,7 +367,7 @@ class Bound:
             step, by_phi = gain[..., 0], gain[..., 1:]
             pull = move = np.zeros(self.r)
             if self.learnt:
-                _, by_law, bent = self.law(phi)
+                _, by_law, bent = unlikely(phi, self.wide)
                 pull = a.sum(axis=0) - by_law
                 slope = pull - np.einsum("mrk,mk->r", XB, step)
                 curvature = (A - XB @ by_phi).sum(axis=0) + bent
@@ -394,13 +388,14 @@ class Bound:
             phi, nu, K = phi + share * move, nu + share * step, K + share * change
             value, a, A, cov = ahead
         self.phi, self.a, self.A = phi, a, A
+        law, _, bent = unlikely(phi, self.wide)
         XB = A @ root
         by_phi = np.linalg.solve(K, np.swapaxes(XB, 1, 2))
         by_root = (XB @ cov).sum(axis=0) - np.einsum("mr,mk->rk", a, nu)
         W = A - XB @ cov @ np.swapaxes(XB, 1, 2)
         return SimpleNamespace(
             loss=value,
-            law=self.law(phi)[0],
+            law=law,
             by_root=by_root,
             by_covariance=(np.einsum("mi,mj->ij", a, a) - W.sum(axis=0)) / 2,
             P=np.eye(k) - cov,
@@ -409,6 +404,6 @@ class Bound:
             nu=nu,
             cov=cov,
             by_phi=-by_phi,
-            information=(A - XB @ by_phi).sum(axis=0) + self.law(phi)[2],
+            information=(A - XB @ by_phi).sum(axis=0) + bent,
             settled=settled,
         )
