@@ -96,8 +96,8 @@ def run(jobs: Iterable[Job], at_once: int, farewell: float = FAREWELL) -> Iterat
     """Each job in a fork: its name, exit status and processor seconds, in the order in which they end.
 
     The status is what the job returns, or minus the signal that ended it: SIGXCPU where its processor time was up, SIGKILL
-    where it only waited, for what never comes or on a machine too busy for it, or where all that it starts takes too long, as
-    its tests may by themselves.  Jobs of a run that is stopped are interrupted, and killed after `farewell` seconds: a
+    where it only waited, for what never comes or on a machine too busy for it, or where all that it starts takes too long,
+    as its tests may by themselves.  Jobs of a run that is stopped are interrupted, and killed after `farewell` seconds: a
     job's own jobs must have fewer.
     """
     waiting, running, more = iter(jobs), {}, True
