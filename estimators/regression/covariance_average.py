@@ -2,7 +2,8 @@
 
 With T the covariance in coordinates in which a client of average size has an estimate with covariance I, the density of T is
 proportional to |EDGE I + T|^-(k + 1/2) for k coefficients: for one that of ``numerics.spread_law``; the same in all
-coordinates of the coefficients; the variance of every combination of them has a tail of the power 3/2, as that law has.
+coordinates of the coefficients; the variance of every combination of them has a tail of the power 3/2, as that law has
+(claim: generative:spreads:covariance).
 Independent coefficients, or one variance for all, have that law of ``spread_law`` each.
 
 Belongs here: that law and its slopes, the search for its mode given the data, importance sampling about it.  Does not belong

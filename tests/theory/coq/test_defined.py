@@ -70,6 +70,7 @@ WRONG = {
     "mrmtl:thmF.2:poisson": ("mean ^ S k / fact (S k)", "mean ^ S k / fact k"),
     "mrmtl:eq13:gaussian": ("(normal 0 1)", "(normal 1 1)"),
     "generative:variances:moderated-t": ("(d0 + d) / 2", "(d0 + d)"),
+    "generative:spreads:covariance": ("(k + 1) / 2", "(k + 2) / 2"),
     "mrmtl:sigma-dp:large-eps": ("least_delta eps", "least_delta (2 * eps)"),
     "fedhdp:table6": ("28", "27"),
     "fedhdp:tables:gains": ("/ 100", "/ 101"),

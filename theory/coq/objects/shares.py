@@ -54,23 +54,40 @@ def _weights() -> About:
     )
 
 
-@about("Betas", "generative:variances:moderated-t")
-def _moderated() -> About:
-    a, half = "((d0 + d) / 2)", "(1 / 2)"
-    density = f"beta_shape ({a} - 1) ({half} - 1)"
+def _three_powers(said: str, first: str, second: str) -> About:
+    """The first three moments under Euler's density with these parameters."""
+    density = f"beta_shape ({first} - 1) ({second} - 1)"
     powers = [f"is_RInt_gen (fun u => u ^ {k} * ({density} u / v)) {ENDS} formula_{k}" for k in (1, 2, 3)]
     return About(
-        "The share of d0 + d squares of normal coordinates in these and one more has Euler's density, with parameters"
-        " (d0 + d)/2 and 1/2: under it, the means of the share, of its square and of its cube are the formula.",
+        f"{said}: under it, the means of the share, of its square and of its cube are the formula.",
         f"exists v, 0 < v /\\ is_RInt_gen ({density}) {ENDS} v /\\\n      " + " /\\\n      ".join(powers),
         [
-            f"destruct (euler {a} {half} ltac:(lra) ltac:(lra)) as [v [P B]].",
+            f"destruct (euler {first} {second} ltac:(lra) ltac:(lra)) as [v [P B]].",
             "exists v. split; [exact P |]. split; [exact B |]. repeat apply conj.",
             *(
-                f"{{ assert (K := unit_scal _ (/ v) _ (many_more {k} 0 {a} {half} v ltac:(lra) ltac:(lra) B))."
+                f"{{ assert (K := unit_scal _ (/ v) _ (many_more {k} 0 {first} {second} v ltac:(lra) ltac:(lra) B))."
                 f" match type of K with on_unit _ ?x => replace formula_{k} with x by (simpl; field; lra) end."
                 " apply unit_ext with (2 := K). intros u I. simpl. field. lra. }"
                 for k in (1, 2, 3)
             ),
         ],
+    )
+
+
+@about("Betas", "generative:variances:moderated-t")
+def _moderated() -> About:
+    return _three_powers(
+        "The share of d0 + d squares of normal coordinates in these and one more has Euler's density, with parameters"
+        " (d0 + d)/2 and 1/2",
+        "((d0 + d) / 2)",
+        "(1 / 2)",
+    )
+
+
+@about("Betas", "generative:spreads:covariance")
+def _spread() -> About:
+    return _three_powers(
+        "The share edge/(edge + t) of the scale of the law has Euler's density, with parameters 1/2 and (k + 1)/2",
+        "(1 / 2)",
+        "((k + 1) / 2)",
     )

@@ -62,6 +62,7 @@ PAPER = Paper(
         "connections",
         "covariates",
         "variances",
+        "spreads",
         "intervals",
         "shuffled",
         "private_border",
