@@ -276,3 +276,12 @@ def test_simultaneous_is_an_option_of_rank():
 def test_bad_input_is_named(call, message):
     with pytest.raises(ValueError, match=message):
         call(known())
+
+
+def test_pairs_of_many_clients_are_counted_in_joint_draws(monkeypatch):
+    model = GaussianMeans().fit([-1.0, 0.0, 0.2, 2.5], [1.0, 0.5, 2.0, 1.0])
+    integrated = pairwise(model)
+    monkeypatch.setattr(ranking, "FEW", 0)  # as of clients too many for a closed form
+    counted = pairwise(model, draws=10_000, seed=1)
+    assert not np.array_equal(counted, integrated)
+    assert (np.abs(counted - integrated) < 4 * np.sqrt(0.25 / 10_000)).all()

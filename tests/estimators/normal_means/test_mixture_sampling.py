@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from estimators import MixtureMeans
 from estimators.normal_means import mixture_sampling
 
 
@@ -68,3 +69,31 @@ def test_a_hyperprior_other_than_the_one_drawn_from_is_found_out():
         *_, tau2s = draws(y[:, None], v, 9.0, 1, 60, seed)
         ranks.append(np.mean(tau2s[:, 0] < 0.01))
     assert stats.kstest(ranks, "uniform").pvalue < 1e-3
+
+
+def test_a_slice_is_stepped_out_from_a_random_place_about_the_last_value():
+    """Where both ends of the first interval lie below the level it is the slice, and the next uniform says where in it."""
+    generator = np.random.default_rng(3)
+    y, rows = generator.normal(0.0, 3.0, (400, 1)), np.arange(400)
+    data = y, np.full(400, 0.5), rows, 0, 400, 9.0
+    x = float(np.log(np.var(y) - 0.5))
+    first = 0
+    for seed in range(40):
+        drawn = np.random.default_rng(seed)
+        level = mixture_sampling.log_density(x, *data) - drawn.standard_exponential()
+        low = x - mixture_sampling.WIDTH * drawn.random()
+        ends = [mixture_sampling.log_density(at, *data) for at in (low, low + mixture_sampling.WIDTH)]
+        new = low + mixture_sampling.WIDTH * drawn.random()
+        if max(ends) < level < mixture_sampling.log_density(new, *data):
+            first += 1
+            assert mixture_sampling.slice_sample(np.random.default_rng(seed), x, *data) == pytest.approx(new, abs=1e-12)
+    assert first >= 3
+
+
+def test_averages_over_mixtures_are_in_the_unit_of_the_data():
+    generator = np.random.default_rng(5)
+    v = generator.uniform(0.5, 2.0, 12)
+    y = generator.normal(0.0, 1.5, 12) + np.sqrt(v) * generator.standard_normal(12)
+    one, other = (MixtureMeans(k=2).fit(scale * y, scale**2 * v).averaged(1) for scale in (1.0, 1.3))
+    np.testing.assert_allclose(other.posterior_mean_, 1.3 * one.posterior_mean_, rtol=1e-8)
+    np.testing.assert_allclose(other.posterior_sd_, 1.3 * one.posterior_sd_, rtol=1e-8)
