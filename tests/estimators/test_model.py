@@ -235,3 +235,15 @@ def test_intervals_of_averaged_spikes_and_private_means():
         found = private.PrivateGaussianMeans(sigma2=1.0).fit(reports).prior_interval()
         held += (found["mean"][0] < 1.0 < found["mean"][1]) + (found["sd"][0] < 1.0 < found["sd"][1])
     assert held >= 172  # of 200, two-sided 95 %: fewer has probability 1e-6 if each holds 95 %
+
+
+def test_the_worst_noncoverage_is_that_of_each_client_s_weight():
+    """By default of 95 % intervals; a client of infinite variance has no weight, and its interval may always miss."""
+    from estimators.closed_forms.intervals import linear_shrinkage, worst_noncoverage
+
+    model = estimators.GaussianMeans().fit([0.0, 3.0, 1.0, -2.0, 0.5], [1.0, 0.5, 2.0, 1.0, np.inf])
+    missed = model.worst_noncoverage()
+    assert missed[-1] == 1
+    weights = linear_shrinkage(*model.normal_estimates()).weights[:4]
+    np.testing.assert_allclose(missed[:4], worst_noncoverage(weights, 0.95), rtol=1e-12)
+    assert (model.worst_noncoverage(0.8)[:4] > missed[:4]).all()

@@ -737,3 +737,10 @@ def test_the_best_order_of_zcdp_is_that_of_a_fine_grid_for_large_delta_too(rho, 
         assert found == pytest.approx(max(best, 0.0), rel=1e-6, abs=1e-12)
     else:
         assert found == 0.0  # by total variation, of which no order knows
+
+
+def test_at_delta_1_anything_is_private_even_without_noise():
+    for event in (Event(mechanism="laplace", noise=1.0), Event(mechanism="gaussian", noise=0.0)):
+        assert accountants.found_epsilon([event], 1.0, "pld") == (0.0, "exact")
+        assert accountants.found_epsilon([event], 0.999, "pld")[0] >= 0
+    assert accountants.found_epsilon([Event(mechanism="gaussian", noise=0.0)], 0.999, "pld")[0] == np.inf

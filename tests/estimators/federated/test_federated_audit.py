@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from estimators.accounting.accountants import epsilon
+from estimators.accounting.events import Event
 from estimators.accounting.mechanisms import exponential_choice, gaussian_epsilon
 from estimators.federated import audit_cases
 from estimators.federated.algorithms.fedhdp import DPFedAvg
@@ -157,6 +159,16 @@ def test_a_server_adds_the_promised_noise_to_updates_and_counts():
     assert abs(updates.std() / z - 1) < 4 / np.sqrt(800)
     assert abs(counts.mean() + 0.5) < 4 * 2 / 20
     assert abs(counts.std() / 2 - 1) < 4 / np.sqrt(800)
+
+
+def test_the_claim_for_one_client_is_of_updates_and_counts_together():
+    """Both have the noise that one Gaussian of `multiplier` has, for any share of the counts; alone, updates have less."""
+    whole = epsilon(Event(mechanism="gaussian", noise=1.5, rate=0.5, sampling="poisson"), delta=0.01)
+    for count_noise in (1.6, 3.0):
+        one, many = (audit_cases.clients(clients=k, multiplier=1.5, count_noise=count_noise, rounds=40) for k in (1, 3))
+        assert one.claimed == pytest.approx(whole, rel=0.02)
+        assert many.claimed < one.claimed
+        assert ("counts" in one.mechanism, "counts" in many.mechanism) == (True, False)
 
 
 def test_audits_have_seed_0_unless_they_are_told_otherwise():

@@ -407,15 +407,16 @@ def test_validation_rows_are_not_trained_on():
 
 
 def test_scores_have_the_noise_they_paid_for():
-    t, far = task(seed=3), tuned(mean=8.0, eta=1.0, privacy=RowPrivacy(eps=30.0, delta=1e-3, clip=1.0), score_noise=100.0)
-    state = far.start(t, rounds=1)
-    noisy, plain = (
-        np.array([a.score(t, i, point, inner(state, i), None) for i, point in enumerate(state["points"])])
-        for a in (far, tuned(privacy=None, mean=8.0, eta=1.0))
-    )
-    noise = noisy - plain
-    assert len(noise) > 2
-    assert 50 < np.sqrt((noise**2).mean()) < 600  # about 100 sqrt(5)
+    """Each of five clients adds normal noise of 100 units of its score's sensitivity, which is 1, or the cap."""
+    t = task(seed=3)
+    for cap in (None, 0.25):
+        far = tuned(eta=1.0, privacy=RowPrivacy(eps=30.0, delta=1e-3, clip=1.0), score_noise=100.0, cap=cap)
+        state, free = far.start(t, rounds=1), tuned(privacy=None, eta=1.0, cap=cap)
+        own, point = inner(state, 0), state["points"][0]
+        noise = np.array([far.score(t, i, point, own, None) - free.score(t, i, point, own, None) for i in range(300)])
+        deviation = 100 * (cap or 1.0) * np.sqrt(5)
+        assert abs(np.sqrt((noise**2).mean()) / deviation - 1) < 5 / np.sqrt(600)
+        assert abs(noise.mean()) < 5 * deviation / np.sqrt(300)
 
 
 # --- bad input ---------------------------------------------------------------------------------------------------------

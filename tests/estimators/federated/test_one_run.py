@@ -225,6 +225,15 @@ def test_rows_that_are_out_add_nothing_and_leave_divisors_alone():
     np.testing.assert_array_equal(task.train(np.zeros(4), 0, learning_rate=0.1), 0)
 
 
+def test_a_task_of_which_nothing_is_out_draws_as_any_other():
+    work = {"rule": "poisson", "n_steps": 2, "batch_size": 3}
+    plain, task = (kind(pool(), linear_regression(3), work=work, seed=0) for kind in (Task, Coins))
+    for stage in ({}, {"stage": 1}):
+        one, other = (kind.schedule(1, **stage) for kind in (plain, task))
+        np.testing.assert_array_equal(one.indices, other.indices)
+        np.testing.assert_array_equal(one.weights, other.weights)
+
+
 def test_clients_that_are_out_are_never_called_and_the_others_as_ever():
     federation = pool(rows=2, silos=10)
     work = {"rule": "epochs", "n_epochs": 1, "batch_size": 2}
@@ -354,3 +363,8 @@ def test_the_command_audits_trainings(capsys):
     said = capsys.readouterr().out
     assert "caught" in said
     assert "guesses right, chance" in said
+
+
+def test_audits_of_one_run_have_seed_0_unless_they_are_told_otherwise():
+    small = {"canaries": 1000, "ordinary": 10, "rounds": 1, "rate": 1.0}
+    assert clients(**small) == clients(**small, seed=0) != clients(**small, seed=1)

@@ -403,3 +403,14 @@ def test_read_only_input_is_untouched_and_copied():
 def test_a_list_for_one_number_is_named(given):
     with pytest.raises(ValueError, match=f"{list(given)[-1]} must be one number, got shape"):
         GaussianMeans(**given).fit([1.0, 2.0, 3.0], 1.0)
+
+
+def test_the_variance_of_the_summary_borrows_as_much_as_the_average():
+    """Of a client of the harmonic mean's variance, whatever the largest is: by hand from the nodes."""
+    v = np.array([0.2, 1.0, 3.0, 0.5, np.inf])
+    model = GaussianMeans().fit([0.0, 2.0, 1.0, -1.5, 0.3], v)
+    tau2s, _, _, shares = model.nodes_
+    middle = 4 / np.sum(1 / v[:4])
+    weight = shares @ (tau2s / (tau2s + middle))
+    summary = model.prior_summary()
+    assert summary["variance"] / (summary["variance"] + middle) == pytest.approx(weight, rel=1e-12)

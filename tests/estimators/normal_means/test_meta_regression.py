@@ -255,3 +255,11 @@ def test_three_clients_and_one_covariate():
     assert np.isfinite(model.posterior_sd_).all()
     assert model.converged_
     assert np.isinf(model.predict([3.0], return_sd=True)[1]).all()  # nobody bounds the variance of a fourth
+
+
+def test_new_clients_with_none_of_what_no_client_had_are_like_the_others():
+    """A covariate that is 0 for all is left out; a new client with 0 breaks nothing, and any other number does."""
+    with pytest.warns(UserWarning, match="left out"):
+        model = GaussianMeans().fit([0.0, 1.0, 2.0, 1.5], 1.0, covariates=[[0, 1], [0, 2], [0, 3], [0, 5]])
+    _, _, blind = model.new_clients([[0.0, 2.0], [1e-9, 2.0]])
+    assert blind.tolist() == [False, True]

@@ -91,6 +91,13 @@ def test_sums_are_sums():
     np.testing.assert_allclose(law.sums(TAU2S, True)[2], (w * y**2).sum(1), rtol=1e-11)
 
 
+def test_averages_are_no_better_than_their_search(monkeypatch):
+    law = MarginalLikelihood(Y, V, None, "bayes", 1.5)
+    found = law.roots
+    monkeypatch.setattr(law, "roots", lambda *a, **k: (found(*a, **k)[0], False))
+    assert law.integrate()[2] is False
+
+
 @pytest.mark.parametrize(("power", "edge"), [(0.0, 0.0), (0.5, 0.0), (1.5, None)])
 @pytest.mark.parametrize("v", [V, SAME], ids=["unequal", "equal"])
 def test_averages_over_the_spread_are_integrals(power, edge, v):
@@ -512,3 +519,16 @@ def test_clients_that_pass_by_have_the_likelihood_of_dense_normal_laws(prior, mu
         assert search.score(t) == pytest.approx(2 * slope, rel=1e-5, abs=1e-7)
         w = 1 / (V + t)
         assert origin + search.at(t).mu == pytest.approx((w * Y).sum() / w.sum() if mu is None else mu, rel=1e-12)
+
+
+def test_a_region_grows_to_every_neighbour_and_no_farther():
+    """Of points on a line within the depth all that touch are found, from any seed; others are looked at and left out."""
+    inside = {0, 1, 4, 5}
+
+    def height(points):
+        return np.where(np.isin(points[:, 0].round().astype(int), list(inside)), 0.0, -50.0)
+
+    for seed, wanted in ((0, {0, 1}), (5, {4, 5})):
+        index, found = spike_average.grow(height, np.zeros(1), np.ones(1), np.array([[seed]]), 10.0, 1000)
+        assert {int(i) for i in index[:, 0]} == wanted
+        assert (found == 0).all()

@@ -9,7 +9,7 @@ from scipy import integrate, special, stats
 from estimators.coverage import coverage
 from estimators.normal_means.gaussian_means import GaussianMeans
 from estimators.normal_means.prior_inference import variance_interval
-from estimators.normal_means.sample_means import SampleMeans
+from estimators.normal_means.sample_means import SampleLikelihood, SampleMeans
 from estimators.normal_means.variances import moderated_variances
 
 
@@ -208,3 +208,10 @@ def test_joint_draws_have_the_posterior_laws_of_the_clients(prior):
         below = np.mean(draws <= model.posterior_quantile(q), axis=0)
         # 60 frequencies at a false alarm of 1e-6 in all: 5.6 binomial standard errors.
         np.testing.assert_allclose(below, q, atol=5.6 * np.sqrt(q * (1 - q) / 20_000))
+
+
+def test_passes_over_the_data_are_counted_one_by_one():
+    law = SampleLikelihood(np.array([0.0, 1.0, 3.0]), np.ones(3), np.full(3, 4.0), np.ones((3, 1)), 1.0, "reml", 0.0)
+    law.look(0.5, np.array([-1.0, 0.0, 2.0]))
+    law.look(0.7, np.array([-1.0, 0.0, 2.0]))
+    assert law.passes == 2

@@ -143,3 +143,7 @@ def test_no_successes_and_all_successes_can_be_certain():
     assert (low[:12] == 0).all()
     assert (high[12:] == 1).all()
     assert high[0] < 0.2 < 0.8 < low[-1]
+
+
+def test_a_range_within_one_step_is_one_cell():
+    assert dirichlet.marched(np.array([0.3]), np.array([100.0]), 0.0, 1.0).tolist() == [0.0, 1.0]

@@ -145,6 +145,13 @@ def test_fewer_clients_are_like_the_many(family):
     assert few.weights @ np.log(relative(few, t) @ np.full(4, 0.25)) / few.total == pytest.approx(many, rel=0.03)
 
 
+@pytest.mark.parametrize("make", [binomial_clients, poisson_clients])
+def test_few_of_very_many_are_not_none(make):
+    """Averages of clients keep counts as small as 3 of 1e14, and have none where there were none."""
+    few = made.condensed(make([3.0, 5.0, 0.0, 50.0], [1e14, 1e14, 30.0, 100.0]), 10)
+    np.testing.assert_allclose(np.sort(few.p1), [0, 3, 5, 50], rtol=1e-7)
+
+
 def test_unions_of_intervals():
     rng = np.random.default_rng(1)
     for gap in (0, 1, 4):

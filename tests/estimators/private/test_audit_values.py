@@ -246,3 +246,12 @@ def test_each_broken_mechanism_is_broken_in_its_own_way():
     assert abs(np.mean([r.estimate for r in twice]) - 10 / 3) < 5 * np.sqrt(noise / 2 / size)
     assert isinstance(made(audit_cases.SpentTwice).budget, Budget)
     assert RateClient(eps=1.0).eps == 1.0
+
+
+def test_one_run_releases_its_numbers():
+    release = lambda data, rng: [data.sum(), rng.random()]  # noqa: E731
+    found = audit_cases.released(release, np.ones(3), 1, RNG(0))
+    assert found.shape == (1, 2)
+    assert found[0, 0] == 3
+    with pytest.raises(ValueError, match="at least one"):
+        audit_cases.released(lambda data, rng: [], np.ones(3), 1, RNG(0))

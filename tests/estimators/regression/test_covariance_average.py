@@ -1,6 +1,7 @@
 """Averages over covariances against routes that share no code: normal means, draws from the law, dense covariances."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from scipy.special import ndtr
 from scipy.stats import invwishart, wishart
 
 from estimators import GaussianMeans, LinearClients
-from estimators.regression.covariance_average import even, even_cube, log_law
+from estimators.regression.covariance_average import Nodes, even, even_cube, log_law, representative
 from estimators.regression.covariances import Factor
 
 
@@ -172,3 +173,17 @@ def test_even_steps_and_points_stand_for_the_whole():
     assert ((cube > 0) & (cube < 1)).all()
     np.testing.assert_allclose(cube.mean(axis=0), 0.5, atol=0.002)  # independent points are off by .018
     np.testing.assert_allclose(np.corrcoef(cube.T), np.eye(4), atol=0.03)
+
+
+@pytest.mark.parametrize("shape", ["diagonal", "full"])
+def test_the_representative_borrows_as_much_as_the_nodes_on_average(shape):
+    """(I + T)^-1 at its parameters is the mean of that at the nodes, in units in which an average client has I."""
+    factor, scale, weights = Factor(np.eye(2), shape), 1.7, np.array([0.3, 0.7])
+    x = np.array([[0.4, 2.0], [1.5, 0.3]] if shape == "diagonal" else [[0.4, 0.2, 2.0], [1.5, -0.8, 0.3]])
+    found = representative(SimpleNamespace(white=factor, count=1), Nodes(x, np.ones(2), weights, np.arange(2)), (scale,))
+
+    def taken(x):
+        E = factor.inner(x) if shape == "full" else np.diag(x)
+        return np.linalg.inv(np.eye(2) + scale * E @ E.T)
+
+    np.testing.assert_allclose(taken(found), 0.3 * taken(x[0]) + 0.7 * taken(x[1]), rtol=1e-12)
