@@ -23,7 +23,7 @@ from scipy.special import stdtr, stdtrit
 from estimators.federated.kinds import several, typed
 from estimators.numerics.validation import shown
 
-__all__ = ["ERROR", "FACTOR", "Compared", "failing", "gap", "level", "log_error", "printed_unit", "tie"]
+__all__ = ["ERROR", "FACTOR", "Compared", "failing", "fall", "gap", "level", "log_error", "printed_unit", "tie"]
 
 FACTOR = 1.25
 """Errors are the same if neither is more than a quarter above the other."""
@@ -126,9 +126,7 @@ def level(
 @typed
 def gap(measure: str, ahead: Sequence[float], behind: Sequence[float]) -> Compared:
     """Whether a method is ahead of another: values of the same seeds, in the same order."""
-    difference = paired(measure, ahead, behind)
-    mean, error, n = moments(difference)
-    return Compared(mean, error, n, beyond(mean, error, n) <= ERROR, beyond(-mean, error, n))
+    return positive(paired(measure, ahead, behind))
 
 
 @typed
@@ -136,6 +134,23 @@ def tie(measure: str, one: Sequence[float], other: Sequence[float]) -> Compared:
     """Whether two methods are within FACTOR of each other: values of the same seeds, in the same order."""
     mean, error, n = moments(paired(measure, one, other))
     return Compared(mean, error, n, *same(mean, error, n, log(FACTOR)))
+
+
+@typed
+def fall(measure: str, before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Compared:
+    """Whether a method's gain on another is less than before: values of both, each of the same seeds, in the same order.
+
+    >>> fall("rows.accuracy", [[0.90, 0.91], [0.80, 0.81]], [[0.85, 0.86], [0.84, 0.85]]).holds
+    True
+    """
+    gains = [paired(measure, *values) for values in (before, after)]
+    return positive([a - b for a, b in zip(*gains, strict=True)])
+
+
+def positive(differences: Sequence[float]) -> Compared:
+    """Whether the mean that these differences have is above zero."""
+    mean, error, n = moments(differences)
+    return Compared(mean, error, n, beyond(mean, error, n) <= ERROR, beyond(-mean, error, n))
 
 
 def paired(measure: str, ahead: Sequence[float], behind: Sequence[float]) -> list[float]:

@@ -22,11 +22,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import exp
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from estimators.federated.experiments.comparing import Compared, failing, gap, level, log_error, tie
+from estimators.federated.experiments.comparing import Compared, failing, fall, gap, level, log_error, tie
 from estimators.federated.experiments.plan import label, plain
 from estimators.federated.experiments.results import Row, key, measured, rows, selected
 from estimators.federated.kinds import typed
@@ -50,7 +51,7 @@ __all__ = [
 ]
 
 FILE = Path(__file__).with_name("published.toml")
-KINDS = {"gap": "gaps", "tie": "ties", "level": "printed numbers"}
+KINDS = {"gap": "gaps", "tie": "ties", "fall": "falls of a gain", "level": "printed numbers"}
 VERDICTS = ("reproduced", "contradicted", "not comparable", "not run")
 
 
@@ -88,6 +89,7 @@ class Entry:
     settings: tuple = ()
     gaps: tuple = ()
     ties: tuple = ()
+    falls: tuple = ()
     reason: str = ""
     needs: str = ""
     tuned: str = ""
@@ -141,11 +143,14 @@ def entries(path: str | Path = FILE) -> list[Entry]:
         for claim in (*entry.gaps, *entry.ties):
             if {"first", "others", "measure"} - claim.keys() or claim.keys() - {*CLAIM}:
                 raise ValueError(f"{path}: {where}: a gap or tie has the keys {', '.join(CLAIM)}, got {', '.join(claim)}")
+        if any(claim.keys() != {*FALL} or not {*claim["along"]} <= {*entry.experiments} for claim in entry.falls):
+            raise ValueError(f"{path}: {where}: a fall has the keys {', '.join(FALL)}, the last of its experiments")
         found.append(entry)
     return found
 
 
 CLAIM = ("first", "others", "measure", "at", "best", "experiment")
+FALL = ("first", "others", "measure", "along")
 
 
 @typed
@@ -185,11 +190,14 @@ def ours(experiment: Experiment, path: str) -> Any:
 
 
 def comparisons(entry: Entry, known: Mapping[str, Experiment], results: Mapping[str, Sequence[Any]]) -> Any:
-    """The comparisons of an entry, yet without outcomes: its gaps and ties, then printed numbers."""
+    """The comparisons of an entry, yet without outcomes: its gaps, ties and falls, then printed numbers."""
     for kind, claims in (("gap", entry.gaps), ("tie", entry.ties)):
         for claim in claims:
             for name in [claim["experiment"]] if "experiment" in claim else entry.experiments:
                 yield from pairs(kind, known[name], results.get(name, ()), claim)
+    for claim in entry.falls:
+        for before, after in pairwise(claim["along"]):
+            yield from falls(known[before], known[after], results, claim)
     for name in entry.experiments:
         for printed, _, compared in beside(known[name], rows(known[name], results.get(name, ()))):
             if "spread" not in printed.measure and (not entry.methods or printed.method in entry.methods):
@@ -260,9 +268,28 @@ def pairs(kind: str, experiment: Experiment, results: Sequence[Any], claim: Mapp
             if seeds:
                 compare = gap if kind == "gap" else tie
                 compared = compare(claim["measure"], [first[s] for s in seeds], [second[s] for s in seeds])
-                at = {name: value for name, value in a.point.items() if name in b.point}
+                at = {name: value for name, value in a.point.items() if name in b.point and b.point[name] == value}
                 found.append(Check(kind, experiment.name, text, claim["measure"], at, compared))
         checks += found or [Check(kind, experiment.name, text, claim["measure"], claim.get("at", {}), None)]
+    return checks
+
+
+def falls(
+    before: Experiment, after: Experiment, results: Mapping[str, Sequence[Any]], claim: Mapping[str, Any]
+) -> list[Check]:
+    """Whether a method's gain on others is less in one experiment than in the one before, each at its best."""
+    first, measure, checks = claim["first"], claim["measure"], []
+    for other in claim["others"]:
+        sides = []
+        for experiment in (before, after):
+            chosen = selected(experiment, rows(experiment, results.get(experiment.name, ())))
+            found = [best_of(chosen, name, claim) for name in (first, other)]
+            sides += [by_seed(row[0], measure) if row else {} for row in found]
+        seeds = sorted(set.intersection(*(set(side) for side in sides)))
+        values = [[side[s] for s in seeds] for side in sides]
+        compared = fall(measure, values[:2], values[2:]) if seeds else None
+        text = f"the gain of {first} on {other} is less than in {before.place}"
+        checks.append(Check("fall", after.name, text, measure, {}, compared))
     return checks
 
 

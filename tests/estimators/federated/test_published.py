@@ -10,8 +10,9 @@ import pytest
 import figures.learn
 from estimators.federated.experiments.comparing import Compared, failing, gap, level, tie
 from estimators.federated.experiments.experiment import experiments, read
+from estimators.federated.experiments.plan import label
 from estimators.federated.experiments.published import VERDICTS, entries, judge, outcomes
-from estimators.federated.experiments.results import read_lines
+from estimators.federated.experiments.results import Row, read_lines
 from figures.learn.tables import FOLDER, PAGE, PUBLISHED, claims, page
 
 SMALL = """
@@ -129,6 +130,42 @@ def test_mistakes_in_an_entry_are_named(ask):
     ]:
         with pytest.raises(ValueError, match=says):
             ask(A, B, change)
+
+
+def test_a_gain_that_falls_from_one_experiment_to_the_next(tmp_path):
+    """The gain is a log ratio of errors, paired by seed; where a method is missing nothing was run; names are checked."""
+    known, values = {}, {"first": (A, B), "then": (A - 0.03, B), "grown": (A, B - 0.05)}
+    for name in values:
+        (tmp_path / f"{name}.toml").write_text(SMALL.replace("a test", f"panel {name}"))
+        known[name] = read(name, tmp_path)
+    lines = {name: [{"method": method, "point": {}, "seed": seed, "final": {"personal.clients.accuracy": value}}
+                    for method, found in zip("AB", pair, strict=True) for seed, value in enumerate(found)]
+             for name, pair in values.items()}  # fmt: skip
+    text = """
+[[entry]]
+paper = "none"
+place = "a test"
+says = "The gain falls."
+experiments = ["first", "then", "grown"]
+falls = [{ first = "A", others = ["B"], measure = "clients.accuracy", along = ["first", "then", "grown"] }]
+"""
+
+    def judged(lines, text=text):
+        (tmp_path / "published.toml").write_text(text)
+        found = judge(entries(tmp_path / "published.toml")[0], known, lines)
+        return found, [check for check in found.checks if check.kind == "fall"]
+
+    found, (down, up) = judged(lines)
+    errors = [np.log((1 - b + 5e-5) / (1 - a + 5e-5)) for a, b in (values["first"], values["then"])]
+    assert down.found.value == pytest.approx(np.mean(errors[0] - errors[1]), rel=1e-12)
+    assert (down.outcome, down.experiment, up.outcome, up.experiment) == ("holds", "then", "fails", "grown")
+    assert down.text == "the gain of A on B is less than in panel first"
+    assert "1 of 2 falls of a gain" in found.reason
+    without = {**lines, "then": [line for line in lines["then"] if line["method"] == "A"]}
+    assert [check.outcome for check in judged(without)[1]] == ["not run", "not run"]
+    for wrong in ('along = ["first", "other"]', "at = {}"):
+        with pytest.raises(ValueError, match="a fall has the keys first, others, measure, along"):
+            judged(lines, text.replace('along = ["first", "then", "grown"]', wrong))
 
 
 def test_errors_are_on_a_log_scale():
@@ -250,3 +287,27 @@ def test_what_figure_3b_leaves_out_is_behind_by_more_than_seeds_differ():
         for r, s in ran:
             behind = [np.log(errors["grid"][r, s, seed] / errors["grid"][rate, lam, seed]) for seed in range(5)]
             assert abs(np.array(behind[1:]) - behind[0]).max() < np.log(1.07)
+
+
+def test_rounds_are_at_least_one(tmp_path):
+    (tmp_path / "one.toml").write_text(SMALL.replace("rounds = 6", "rounds = 1"))
+    assert [run.rounds for run in read("one", tmp_path).runs(seeds=[0])] == [1, 1]
+    (tmp_path / "none.toml").write_text(SMALL.replace("rounds = 6", "rounds = 0"))
+    with pytest.raises(ValueError, match="rounds must be a whole number >= 1"):
+        read("none", tmp_path)
+
+
+def test_a_table_is_one_value_in_whatever_order_its_keys_are():
+    assert label({"b": 1, "a": {"d": 2, "c": 3}}) == label({"a": {"c": 3, "d": 2}, "b": 1})
+    assert label({"choice": "a"}) != label({"choice": "b"})
+
+
+def test_a_history_is_of_rounds_that_all_seeds_have_and_broken_lines_are_refused():
+    def line(seed, rounds, values):
+        return {"seed": seed, "history": {"round": rounds, "personal.clients.accuracy": values}, "final": {}}
+
+    row = Row("A", {}, (line(0, [2, 4, 6], [0.1, 0.2, 0.3]), line(1, [4, 6, 8], [0.4, 0.5, 0.6])))
+    rounds, means, errors = row.history("clients.accuracy")
+    np.testing.assert_allclose([rounds, means, errors], [[4, 6], [0.3, 0.4], [0.1, 0.1]])
+    with pytest.raises(ValueError, match="shorter"):
+        Row("A", {}, (line(0, [2, 4, 6], [0.1, 0.2]),)).history("clients.accuracy")
