@@ -10,6 +10,7 @@ data, which estimators do (`estimators.regression.covariance_average`).
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import mpmath as mp
@@ -66,22 +67,37 @@ def _share_derive(k: Any, edge: Any) -> Derivation:
     return e.conclude("so that the means of its powers are", tuple(mean(power) for power in MOMENTS))
 
 
+@cache
+def _averages(k: Any) -> tuple[Any, ...]:
+    """Means of powers of w/(w + g), with w of Gamma(1/2) and g of Gamma((k + 1)/2).
+
+    Over w by the means of 1/(w + g), of which the next is minus the slope of the one before; over g by quadrature.
+    """
+    with mp.workdps(DIGITS + 30):  # powers of g cancel where g is large
+        shape = (number(k) + 1) / 2
+
+        def means(g: Any) -> tuple[Any, ...]:
+            one = mp.sqrt(mp.pi / g) * mp.exp(g) * mp.erfc(mp.sqrt(g))
+            two = 1 / g - one * (1 - 1 / (2 * g))
+            three = (one / (2 * g**2) + 1 / g**2 - two * (1 - 1 / (2 * g))) / 2
+            return 1 - g * one, 1 - 2 * g * one + g**2 * two, 1 - 3 * g * one + 3 * g**2 * two - g**3 * three
+
+        def integrand(root: Any, power: int) -> Any:
+            g = root * root
+            return 2 * root * g ** (shape - 1) * mp.exp(-g) * means(g)[power - 1]
+
+        ends = [0, mp.mpf(1) / 4, 1, 2, 4, 14]
+        found = [mp.quad(lambda root, j=j: integrand(root, j), ends) / mp.gamma(shape) for j in MOMENTS]
+        return tuple(precise(value) for value in found)
+
+
 def _share_oracle(k: Any, edge: Any) -> tuple[Any, ...]:
     """Means over a mixture of Wisharts: the integral of exp(-trace((edge I + T) V)) |V|^(k/2) over V has T's density.
 
-    Given V, T is Wishart, with a first variance of Gamma((k + 1)/2) over V's first Schur complement; V is Wishart too, its
-    first Schur complement Gamma(1/2) over edge.  Over the former the mean of (w/(w + g))^j is Tricomi's function.
+    Given V, T is Wishart, with a first variance of Gamma((k + 1)/2), call it g, over V's first Schur complement; V is
+    Wishart too, its first Schur complement Gamma(1/2), call it w, over edge.  So edge/(edge + t) is w/(w + g).
     """
-    with mp.workdps(DIGITS + 10):
-        a = (number(k) + 1) / 2
-
-        def inner(root: Any, power: int) -> Any:
-            w = root * root
-            return 2 * mp.exp(-w) * w**a * mp.hyperu(a, a + 1 - power, w)
-
-        ends = [0, mp.mpf(1) / 4, 1, 2, 4, 13]
-        found = [mp.quad(lambda root, j=j: inner(root, j), ends) / mp.sqrt(mp.pi) for j in MOMENTS]
-        return tuple(precise(value) for value in found)
+    return _averages(k)
 
 
 def _share_simulate(k: int, edge: float) -> simulation.Simulation:
