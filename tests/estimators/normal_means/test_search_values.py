@@ -428,7 +428,7 @@ def test_warnings_point_at_the_callers_line():
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             call()
-        assert [w.filename for w in caught] == [__file__]
+        assert [(w.filename, w.lineno) for w in caught] == [(__file__, call.__code__.co_firstlineno)]
 
 
 @pytest.mark.parametrize("components", ["gaussian", "points"])
