@@ -137,13 +137,15 @@ def tie(measure: str, one: Sequence[float], other: Sequence[float]) -> Compared:
 
 
 @typed
-def fall(measure: str, before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) -> Compared:
-    """Whether a method's gain on another is less than before: values of both, each of the same seeds, in the same order.
+def fall(
+    measure: str, ahead: Sequence[float], behind: Sequence[float], ahead_now: Sequence[float], behind_now: Sequence[float]
+) -> Compared:
+    """Whether a method's gain on another is less now than before: values of the same seeds, in the same order.
 
-    >>> fall("rows.accuracy", [[0.90, 0.91], [0.80, 0.81]], [[0.85, 0.86], [0.84, 0.85]]).holds
+    >>> fall("rows.accuracy", [0.90, 0.91], [0.80, 0.81], [0.85, 0.86], [0.84, 0.85]).holds
     True
     """
-    gains = [paired(measure, *values) for values in (before, after)]
+    gains = paired(measure, ahead, behind), paired(measure, ahead_now, behind_now)
     return positive([a - b for a, b in zip(*gains, strict=True)])
 
 

@@ -287,7 +287,7 @@ def falls(
             sides += [by_seed(row[0], measure) if row else {} for row in found]
         seeds = sorted(set.intersection(*(set(side) for side in sides)))
         values = [[side[s] for s in seeds] for side in sides]
-        compared = fall(measure, values[:2], values[2:]) if seeds else None
+        compared = fall(measure, *values) if seeds else None
         text = f"the gain of {first} on {other} is less than in {before.place}"
         checks.append(Check("fall", after.name, text, measure, {}, compared))
     return checks
