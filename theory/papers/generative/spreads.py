@@ -101,7 +101,7 @@ def _share_oracle(k: Any, edge: Any) -> tuple[Any, ...]:
 
 
 def _share_simulate(k: int, edge: float) -> simulation.Simulation:
-    """The covariance from two Wisharts, the first by its factor (Bartlett), and the mean of its coefficients."""
+    """The sum of the coefficients, whose covariance is of two Wisharts, the first by its factor (Bartlett)."""
 
     def draw(generator: np.random.Generator, reps: int) -> np.ndarray:
         factor = np.zeros((reps, k, k))
@@ -110,8 +110,7 @@ def _share_simulate(k: int, edge: float) -> simulation.Simulation:
             for j in range(i):
                 factor[:, i, j] = generator.standard_normal(reps)
         rows = generator.standard_normal((reps, k + 1, k)) @ np.linalg.inv(factor)
-        covariance = edge * np.einsum("nri,nrj->nij", rows, rows)
-        t = covariance.mean(axis=(1, 2)) * k  # of the sum of coefficients, over its squared length k
+        t = edge * np.square(rows.sum(axis=2)).sum(axis=1) / k  # of the sum of coefficients, over its squared length k
         return np.column_stack([(edge / (edge + t)) ** j for j in MOMENTS])
 
     return simulation.sample_means(draw, [f"power {j}" for j in MOMENTS], draws=k * (k + 1) // 2 + k * (k + 1))
