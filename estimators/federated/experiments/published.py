@@ -233,10 +233,9 @@ def orders(experiment: Experiment, found: Sequence[Row]) -> list[Check]:
             if not rivals(one, other) or first is None or second is None or "spread" in one.measure:
                 continue
             if log_error(one.measure, one.value) < log_error(other.measure, other.value):
-                a, b = by_seed(first, one.measure), by_seed(second, other.measure)
-                seeds = sorted(a.keys() & b.keys())
-                if seeds:
-                    compared = gap(one.measure, [a[s] for s in seeds], [b[s] for s in seeds])
+                a, b = common(by_seed(first, one.measure), by_seed(second, other.measure))
+                if a:
+                    compared = gap(one.measure, a, b)
                     text = f"{one.method} is ahead of {other.method}"
                     checks.append(Check("gap", experiment.name, text, one.measure, one.at, compared))
     return outcomes(checks, fitted=False)
@@ -254,21 +253,17 @@ def pairs(kind: str, experiment: Experiment, results: Sequence[Any], claim: Mapp
     """Gaps or ties of one method to others, at every grid point that they share, each with its best over claim["best"]."""
     chosen = selected(experiment, rows(experiment, results))
     words, checks = {"gap": "is ahead of", "tie": "is level with"}[kind], []
-    names = {method.name for method in experiment.methods}
     for other in claim["others"]:
-        if not {claim["first"], other} <= names:
-            raise ValueError(f"{experiment.name} has no methods {claim['first']!r} and {other!r}")
+        known_methods(experiment, claim["first"], other)
         text = f"{claim['first']} {words} {other}"
         one, two = (best_of(chosen, name, claim) for name in (claim["first"], other))
         shared = [(a, b) for a in one for b in two if agree(a.point, b.point, claim.get("best", ()))]
         found = []
         for a, b in shared:
-            first, second = by_seed(a, claim["measure"]), by_seed(b, claim["measure"])
-            seeds = sorted(first.keys() & second.keys())
-            if seeds:
-                compare = gap if kind == "gap" else tie
-                compared = compare(claim["measure"], [first[s] for s in seeds], [second[s] for s in seeds])
-                at = {name: value for name, value in a.point.items() if name in b.point and b.point[name] == value}
+            first, second = common(by_seed(a, claim["measure"]), by_seed(b, claim["measure"]))
+            if first:
+                compared = (gap if kind == "gap" else tie)(claim["measure"], first, second)
+                at = {name: value for name, value in a.point.items() if b.point.get(name) == value}
                 found.append(Check(kind, experiment.name, text, claim["measure"], at, compared))
         checks += found or [Check(kind, experiment.name, text, claim["measure"], claim.get("at", {}), None)]
     return checks
@@ -282,15 +277,24 @@ def falls(
     for other in claim["others"]:
         sides = []
         for experiment in (before, after):
+            known_methods(experiment, first, other)
             chosen = selected(experiment, rows(experiment, results.get(experiment.name, ())))
-            found = [best_of(chosen, name, claim) for name in (first, other)]
-            sides += [by_seed(row[0], measure) if row else {} for row in found]
-        seeds = sorted(set.intersection(*(set(side) for side in sides)))
-        values = [[side[s] for s in seeds] for side in sides]
-        compared = fall(measure, *values) if seeds else None
+            for name in (first, other):
+                found = best_of(chosen, name, claim)
+                if len(found) > 1:
+                    raise ValueError(f"{experiment.name}: a fall is of one grid point, let {name!r} select among its own")
+                sides.append(by_seed(found[0], measure) if found else {})
+        values = common(*sides)
+        compared = fall(measure, *values) if values[0] else None
         text = f"the gain of {first} on {other} is less than in {before.place}"
         checks.append(Check("fall", after.name, text, measure, {}, compared))
     return checks
+
+
+def known_methods(experiment: Experiment, first: str, other: str) -> None:
+    """Refuse names that an experiment has no methods of."""
+    if not {first, other} <= {method.name for method in experiment.methods}:
+        raise ValueError(f"{experiment.name} has no methods {first!r} and {other!r}")
 
 
 def best_of(chosen: Sequence[Row], name: str, claim: Mapping[str, Any]) -> list[Row]:
@@ -320,6 +324,12 @@ def by_seed(row: Row, measure: str) -> dict[int, float]:
     """A row's values by seed."""
     found = {result["seed"]: measured(result["final"], measure) for result in row.whole}
     return {seed: value for seed, value in found.items() if value is not None}
+
+
+def common(*sides: Mapping[int, float]) -> list[list[float]]:
+    """The values of the seeds that all sides have, side by side in the order of the seeds."""
+    seeds = sorted(set.intersection(*(set(side) for side in sides)))
+    return [[side[seed] for seed in seeds] for side in sides]
 
 
 def outcomes(checks: list[Check], fitted: bool) -> list[Check]:

@@ -166,6 +166,14 @@ falls = [{ first = "A", others = ["B"], measure = "clients.accuracy", along = ["
     for wrong in ('along = ["first", "other"]', "at = {}"):
         with pytest.raises(ValueError, match="a fall has the keys first, others, measure, along"):
             judged(lines, text.replace('along = ["first", "then", "grown"]', wrong))
+    with pytest.raises(ValueError, match="first has no methods 'A' and 'C'"):
+        judged(lines, text.replace('others = ["B"]', 'others = ["C"]'))
+    grid = SMALL[: SMALL.index("printed")].replace("settings = { learning_rate = 0.3", "grid = { learning_rate = [0.3, 0.1]")
+    (tmp_path / "then.toml").write_text(grid)
+    known["then"] = read("then", tmp_path)
+    several = [{**line, "point": {"learning_rate": rate}} for rate in (0.3, 0.1) for line in lines["then"]]
+    with pytest.raises(ValueError, match="then: a fall is of one grid point, let 'A' select"):
+        judged({**lines, "then": several})
 
 
 def test_errors_are_on_a_log_scale():
