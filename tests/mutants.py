@@ -562,7 +562,8 @@ def main(arguments=None):
 
             def tell(name, status, seconds, by):
                 if name.startswith("control "):
-                    if status not in (0, swaps.CUT):
+                    # One that has only been given too little time would kill no mutant: the session asks it again without.
+                    if status not in (0, swaps.CUT, -signal.SIGXCPU):
                         os.write(screen, f"without a mutant {by} ends with {status}\n".encode())
                         os._exit(1)
                 elif status not in (swaps.UNFIT, swaps.HOLLOW):  # which are asked again, in trees of their own

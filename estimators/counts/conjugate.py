@@ -36,6 +36,7 @@ SHARP = 0.25  # standard deviation, of log rho and of the location, up to which 
 MANY = 1_000  # different clients from whom on quantiles are interpolated between few of them
 WIDTH = np.log(4.0)  # of the first cells of that, in the logarithm of either parameter of a posterior
 LEAST = 4 * float(np.finfo(float).tiny)  # positive numbers below it have fewer digits
+BELOW_ONE = float(np.nextafter(1.0, 0.0))
 EXACT = 1e-11  # share that a function may change by as they do
 
 
@@ -400,7 +401,7 @@ class ConjugateModel(ClientModel):
         def log_odds(*places):
             inside = (np.maximum(np.exp(place) - first, 0.0) for place, first in zip(places, start, strict=True))
             t = np.maximum(self._quantile_of(self._given(*inside), q), LEAST / 4)
-            return np.log(t) - (np.log1p(-t) if bounded else 0.0)
+            return np.log(t) - (np.log1p(-np.minimum(t, BELOW_ONE)) if bounded else 0.0)
 
         x, y = (np.log(column + first) for column, first in zip(columns, start, strict=True))
         found = from_cells(log_odds, x, y, width=WIDTH)

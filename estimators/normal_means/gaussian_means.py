@@ -18,7 +18,7 @@ from estimators.normal_means.normal_posteriors import NormalPosteriors
 from estimators.normal_means.tau2_likelihood import MarginalLikelihood, RegressionLikelihood, dot
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
 from estimators.numerics.spread_law import POWER
-from estimators.numerics.units import LOG2, gaussian_unit, represented
+from estimators.numerics.units import LOG2, gaussian_unit, represented, shifted
 from estimators.numerics.validation import choice, finite, nonnegative, paired, single
 
 __all__ = ["GaussianMeans", "read_estimates"]
@@ -263,7 +263,7 @@ class GaussianMeans(NormalPosteriors):
         self.posterior_mean_, self.posterior_sd_, self.weights_ = np.empty((3, self.estimates_.size))
         self.set_averages(shares)
         for found in (self.posterior_mean_, self.posterior_sd_):
-            np.ldexp(found, k, out=found)
+            found[:] = shifted(found, k)
         if not bounded:
             self.posterior_sd_[np.isinf(self.variances_)] = np.inf
         log_likelihood = likelihood.objective(np.array([tau2]), mu, restricted=False)[0]

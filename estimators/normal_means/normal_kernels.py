@@ -57,27 +57,38 @@ def density_sums(y, v, tau2s, largest, group, out):
 
 
 @njit(**OPTIONS)
-def averages(y, v, tau2s, mus, mu_variances, shares, own, mean, sd):
-    """Write each client's own weight, posterior mean and sd, averaged over values of tau2 of probabilities `shares`."""
+def averages(y, v, huge, tau2s, mus, mu_variances, shares, own, mean, sd):
+    """Write each client's own weight, posterior mean and sd, averaged over values of tau2 of probabilities `shares`.
+
+    Variances beyond `huge` count as `huge`.  Squares are of distances from the mean at the likeliest tau2: what these lose
+    beside distances from the average, which takes a second pass, is at most a factor of one over its probability.
+    """
+    likeliest = np.argmax(shares)
+    t0, mu0 = tau2s[likeliest], mus[likeliest]
+    # Arrays of this function alone: those of the caller might overlap, and no vector unit is used where they might.
+    estimate, noise, middle = np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH)
+    weight, away, squares = np.empty(WIDTH), np.empty(WIDTH), np.empty(WIDTH)
     for start in range(0, y.size, WIDTH):
-        stop = min(start + WIDTH, y.size)
-        own[start:stop] = 0.0
-        mean[start:stop] = 0.0
-        sd[start:stop] = 0.0
+        m = min(WIDTH, y.size - start)
+        for i in range(m):
+            estimate[i] = y[start + i]
+            noise[i] = min(v[start + i], huge)
+        for i in range(m):
+            middle[i] = mu0 + t0 / (noise[i] + t0) * (estimate[i] - mu0)
+            weight[i], away[i], squares[i] = 0.0, 0.0, 0.0
         for k in range(shares.size):
-            t, mu, p = tau2s[k], mus[k], shares[k]
-            for i in range(start, stop):
-                w = t / (v[i] + t)
-                own[i] += p * w
-                mean[i] += p * (mu + w * (y[i] - mu))
-        for k in range(shares.size):
-            t, mu, p, mu_variance = tau2s[k], mus[k], shares[k], mu_variances[k]
-            for i in range(start, stop):
-                rest = v[i] / (v[i] + t)
-                away = y[i] + rest * (mu - y[i]) - mean[i]
-                sd[i] += p * (t * rest + mu_variance * rest * rest + away * away)
-        for i in range(start, stop):
-            sd[i] = np.sqrt(sd[i])
+            t, mu, mu_variance, p = tau2s[k], mus[k], mu_variances[k], shares[k]
+            for i in range(m):
+                precision = 1 / (noise[i] + t)
+                w, rest = t * precision, noise[i] * precision
+                d = mu - middle[i] + w * (estimate[i] - mu)
+                weight[i] += p * w
+                away[i] += p * d
+                squares[i] += p * (rest * (t + mu_variance * rest) + d * d)
+        for i in range(m):
+            own[start + i] = weight[i]
+            mean[start + i] = middle[i] + away[i]
+            sd[start + i] = np.sqrt(squares[i] - away[i] * away[i])
 
 
 @njit(**OPTIONS)

@@ -59,7 +59,7 @@ class NormalPosteriors(ClientModel):
         if y.size >= MANY and self._design is None:
             from estimators.normal_means.normal_kernels import averages
 
-            return averages(y, np.minimum(v, HUGE), *self._nodes, self.weights_, self.posterior_mean_, self.posterior_sd_)
+            return averages(y, v, HUGE, *self._nodes, self.weights_, self.posterior_mean_, self.posterior_sd_)
         for rows, weights, means, variances in self.mixtures():
             np.einsum("ik,k->i", weights, shares, out=self.weights_[rows])
             np.einsum("ik,k->i", means, shares, out=self.posterior_mean_[rows])

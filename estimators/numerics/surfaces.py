@@ -100,4 +100,7 @@ def interpolated(
             whole = np.zeros(x.size, bool)
             whole[cell] = above
             pieces = [piece[whole[piece] == side] for piece in pieces for side in (False, True)]
+    if max(piece.size for piece in pieces) == cell.size:  # all on one side: no cut makes that smaller
+        found[cell] = function(x[cell], y[cell])
+        return []
     return pieces

@@ -21,7 +21,9 @@ import numpy as np
 from estimators.numerics.arrays import Floats, Ints, Numbers
 from estimators.numerics.validation import number
 
-__all__ = ["LOG2", "WIDEST", "common_unit", "exponent", "exponents", "gaussian_unit", "homogeneous", "represented"]
+__all__ = [
+    "LOG2", "WIDEST", "common_unit", "exponent", "exponents", "gaussian_unit", "homogeneous", "represented", "shifted",
+]  # fmt: skip
 
 Formula = TypeVar("Formula", bound=Callable[..., Any])
 
@@ -43,6 +45,15 @@ def exponents(sizes: Numbers) -> Ints:
     return np.where(np.asarray(sizes) > 0, np.frexp(sizes)[1] - 1, 0)
 
 
+def shifted(x: Floats, k: int) -> Floats:
+    """Return x 2^k, as ``np.ldexp`` does, many times faster: a product with a power of two rounds no other way.
+
+    >>> shifted(np.array([3.0, 5e-324, np.inf]), -1).tolist()
+    [1.5, 0.0, inf]
+    """
+    return x * 2.0**k if abs(k) < 1022 else np.ldexp(x, k)
+
+
 def gaussian_unit(y: Floats, v: Floats, centre: float | None = None) -> tuple[int, Floats, Floats]:
     """Return k, y / 2^k and v / 4^k for estimates y of variances v (> 0 or inf), the smallest variance now in [1/2, 2).
 
@@ -55,10 +66,11 @@ def gaussian_unit(y: Floats, v: Floats, centre: float | None = None) -> tuple[in
     known = np.isfinite(v)
     if not known.any():
         return 0, y, v
-    k = (exponent(float(v[known].min())) + 1) // 2
+    k = (exponent(float(v.min())) + 1) // 2
     with np.errstate(over="ignore", invalid="ignore"):
-        y, v = np.ldexp(y, -k), np.ldexp(v, -2 * k)
-        low, high = y[known].min(axis=0), y[known].max(axis=0)
+        y, v = shifted(y, -k), shifted(v, -2 * k)
+        told = y if known.all() else y[known]
+        low, high = told.min(axis=0), told.max(axis=0)
         origin = None if centre is None else np.ldexp(centre, -k)
         spread = np.max(high - low if origin is None else np.maximum(high - origin, origin - low))
     if not spread < WIDEST:
@@ -66,7 +78,7 @@ def gaussian_unit(y: Floats, v: Floats, centre: float | None = None) -> tuple[in
             f"estimates lie further apart than {WIDEST:g} times the smallest standard error, of clients who are "
             "as good as exact; check the units of the variances, or leave such clients out"
         )
-    if not v[known].max() < WIDEST**2:
+    if not v.max(where=known, initial=0.0) < WIDEST**2:
         raise ValueError(f"variances differ by more than a factor of {WIDEST**2:g}; give inf for those that say nothing")
     return k, y, v
 

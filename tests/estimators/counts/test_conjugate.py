@@ -76,6 +76,29 @@ def test_a_function_without_value_somewhere_is_called_for_each():
     assert np.array_equal(found, np.where(a + b > 3, np.inf, a))
 
 
+def test_a_rough_function_of_places_in_a_row_is_called_for_each():
+    """Cells that have no width in one direction cannot be cut across it: they once were, for ever."""
+    a, b = np.full(5000, 2.0), np.linspace(1, 3, 5000)
+
+    def rough(a, b):
+        return np.round(a * b * 1e5 + np.sin(a * 1e13), 1)
+
+    assert np.array_equal(surfaces.from_cells(rough, a, b), rough(a, b))
+    assert np.array_equal(surfaces.from_cells(lambda b, a: rough(a, b), b, a), rough(a, b))
+
+
+@pytest.mark.filterwarnings("error")
+def test_quantiles_of_rates_at_both_ends_end():
+    """1600 clients that nearly all have no success or nothing else: posteriors of the latter reach the last digit of one."""
+    n = np.arange(10, 1610)
+    x = np.where(np.arange(1600) < 40, n // 2, np.where(np.arange(1600) % 2, n, 0))
+    model = BetaBinomial().fit(x, n)
+    for q in (0.025, 0.5, 0.975):
+        few = [0, 7, 41, 42, 900, 901, 1598, 1599]
+        direct = model._quantile_of((x[few], n[few]), q)
+        np.testing.assert_allclose(model.posterior_quantile(q)[few], direct, rtol=1e-9, atol=1e-300)
+
+
 @CASES
 def test_clients_depend_on_each_other_exactly_where_the_prior_is_averaged_over(case):
     """Two clients without data have nothing in common but the prior."""

@@ -1,5 +1,7 @@
 """Models of normal means, number by number: dense normal laws, mixtures by SciPy, derivatives by differences."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -201,16 +203,41 @@ def test_ranks_of_predictions_leave_the_client_out():
         assert found == pytest.approx(exact, rel=1e-7)
 
 
+HUGE = 1e300
+
+
 def test_compiled_averages_are_those_of_the_mixture():
     tau2s, mus, errors, shares = np.array([0.4, 2.0]), np.array([0.7, 1.1]), np.array([0.05, 0.2]), np.array([0.3, 0.7])
     own, mean, sd = np.empty(6), np.empty(6), np.empty(6)
-    averages(Y, V, tau2s, mus, errors, shares, own, mean, sd)
+    averages(Y, V, HUGE, tau2s, mus, errors, shares, own, mean, sd)
     w = tau2s / (V[:, None] + tau2s)
     means = mus + w * (Y[:, None] - mus)
     variances = w * V[:, None] + (1 - w) ** 2 * errors
     np.testing.assert_allclose(own, w @ shares, rtol=1e-13)
     np.testing.assert_allclose(mean, means @ shares, rtol=1e-13)
     np.testing.assert_allclose(sd, np.sqrt((variances + (means - mean[:, None]) ** 2) @ shares), rtol=1e-12)
+
+
+def test_compiled_averages_keep_their_digits():
+    """Beside sums in rational numbers: estimates far away, variances of every size, none the likeliest by far."""
+    tau2s = np.array([1e-12, 1e-3, 0.5, 2.0, 1e6])
+    mus, errors = np.array([0.7, 0.9, 1.1, -3.0, 40.0]), np.array([1e-9, 1e-4, 0.05, 0.2, 9.0])
+    shares = np.array([0.2, 0.2, 0.2, 0.2, 0.2])
+    y, v = np.array([1e7, -1e5, 3.0, 1.0, 0.5, 1e9, 2.0]), np.array([1e-6, 1e-12, 1e-3, 1.0, 1e12, np.inf, 0.0])
+    own, mean, sd = np.empty(7), np.empty(7), np.empty(7)
+    averages(y, v, HUGE, tau2s, mus, errors, shares, own, mean, sd)
+    exact = [[Fraction(x) for x in values] for values in (tau2s, mus, errors, shares)]
+    for i in range(7):
+        noise, estimate = Fraction(min(v[i], HUGE)), Fraction(y[i])
+        terms = []
+        for t, mu, error, p in zip(*exact, strict=True):
+            w = t / (noise + t)
+            terms.append((p, w, mu + w * (estimate - mu), w * noise + (1 - w) ** 2 * error))
+        middle = sum(p * m for p, _, m, _ in terms) / sum(exact[-1])
+        square = sum(p * (s + (m - middle) ** 2) for p, _, m, s in terms)
+        assert own[i] == pytest.approx(float(sum(p * w for p, w, _, _ in terms)), rel=1e-14)
+        assert mean[i] == pytest.approx(float(middle), rel=1e-14)
+        assert sd[i] == pytest.approx(float(square) ** 0.5, rel=1e-12)
 
 
 # --- spike and slab --------------------------------------------------------------------------------------------------------
