@@ -633,3 +633,25 @@ def test_the_list_and_wrong_options(capsys, tmp_path, small):
 def test_a_mistake_in_a_file_names_file_and_key(small, change, says):
     with pytest.raises(ValueError, match=rf"small.toml: .*{says}"):
         read(small(change))
+
+
+def test_a_file_on_a_base_says_only_where_it_differs(small):
+    path = small()
+    other = path.with_name("other.toml")
+    other.write_text('base = "small"\ntitle = "Other"\nseeds = [7]\n[model]\nkind = "linear_regression"\n')
+    base, found = read(path), read(other)
+    assert (found.name, found.title, found.setup.seeds) == ("other", "Other", (7,))
+    assert found.setup.model == {"kind": "linear_regression"} != base.setup.model
+    assert (found.methods, found.setup.data, found.setup.rounds) == (base.methods, base.setup.data, base.setup.rounds)
+    other.write_text('base = "smal"\n')
+    with pytest.raises(ValueError, match="other.toml: base must be the name of an experiment beside this file; .*small"):
+        read(other)
+    other.write_text("base = [1]\n")
+    with pytest.raises(ValueError, match="other.toml: base must be the name of an experiment"):
+        read(other)
+    other.write_text('base = "other"\n')
+    with pytest.raises(ValueError, match="base 'other' has a base itself"):
+        read(other)
+    other.write_text('base = "small"\nrounds = 0\n')
+    with pytest.raises(ValueError, match="other.toml: rounds must be a whole number >= 1"):
+        read(other)

@@ -44,19 +44,39 @@ def experiments(folder: str | Path = FOLDER) -> list[str]:
 def read(name: str | Path, folder: str | Path = FOLDER) -> Experiment:
     """Read an experiment by its name, or from the path of a file that ends in .toml.
 
+    A file with ``base = "other"`` says only where it differs from the file other.toml beside it: each of its top-level keys
+    and tables replaces that one there.
+
     Raises ValueError naming file and key of a mistake, or the experiments there are.
     """
     path = Path(name) if str(name).endswith(".toml") else Path(folder) / f"{name}.toml"
     if not path.is_file():
         raise ValueError(f"no experiment is called {name!r}; {hint(str(name), experiments(folder))}")
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{path}: not valid TOML: {error}") from None
-    try:
+        data = tables(path)
+        if "base" in data:
+            data = on_base(data.pop("base"), path.parent) | data
         return checked(path.stem, data)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def tables(path: Path) -> dict[str, Any]:
+    """The tables of a file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"not valid TOML: {error}") from None
+
+
+def on_base(base: Any, folder: Path) -> dict[str, Any]:
+    """The tables that another file is the base of."""
+    if base not in experiments(folder):
+        raise ValueError(f"base must be the name of an experiment beside this file; {hint(str(base), experiments(folder))}")
+    data = tables(folder / f"{base}.toml")
+    if "base" in data:
+        raise ValueError(f"base {base!r} has a base itself; name that one, {data['base']!r}, and say all differences from it")
+    return data
 
 
 def keys(where: str, table: Any, required: Iterable[str], optional: Iterable[str] = ()) -> dict[str, Any]:
