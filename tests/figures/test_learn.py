@@ -644,14 +644,14 @@ def test_a_file_on_a_base_says_only_where_it_differs(small):
     assert found.setup.model == {"kind": "linear_regression"} != base.setup.model
     assert (found.methods, found.setup.data, found.setup.rounds) == (base.methods, base.setup.data, base.setup.rounds)
     other.write_text('base = "smal"\n')
-    with pytest.raises(ValueError, match="other.toml: base must be the name of an experiment beside this file; .*small"):
+    with pytest.raises(ValueError, match=r"other\.toml: base must be the name of an experiment beside this file; .*small"):
         read(other)
     other.write_text("base = [1]\n")
-    with pytest.raises(ValueError, match="other.toml: base must be the name of an experiment"):
+    with pytest.raises(ValueError, match=r"other\.toml: base must be the name of an experiment"):
         read(other)
     other.write_text('base = "other"\n')
     with pytest.raises(ValueError, match="base 'other' has a base itself"):
         read(other)
     other.write_text('base = "small"\nrounds = 0\n')
-    with pytest.raises(ValueError, match="other.toml: rounds must be a whole number >= 1"):
+    with pytest.raises(ValueError, match=r"other\.toml: rounds must be a whole number >= 1"):
         read(other)

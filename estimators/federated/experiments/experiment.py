@@ -75,7 +75,7 @@ def on_base(base: Any, folder: Path) -> dict[str, Any]:
         raise ValueError(f"base must be the name of an experiment beside this file; {hint(str(base), experiments(folder))}")
     data = tables(folder / f"{base}.toml")
     if "base" in data:
-        raise ValueError(f"base {base!r} has a base itself; name that one, {data['base']!r}, and say all differences from it")
+        raise ValueError(f"base {base!r} has a base itself; name that one, {data['base']!r}, and all differences from it")
     return data
 
 
