@@ -9,6 +9,7 @@ from scipy import special, stats
 from estimators import GaussianMeans, PointNormalMeans, SampleMeans
 from estimators.normal_means import spike_average, tau2_likelihood
 from estimators.normal_means.normal_kernels import averages, density_sums, score_sums
+from estimators.normal_means.normal_posteriors import HUGE
 from estimators.normal_means.point_normal import Likelihood
 from estimators.normal_means.prior_inference import coefficient_intervals
 from estimators.normal_means.streaming_passes import PassedClients
@@ -201,9 +202,6 @@ def test_ranks_of_predictions_leave_the_client_out():
         left = shares / gone
         exact = (left * stats.norm.cdf(Y[i] * k, centre, np.sqrt(variance))).sum() / left.sum()
         assert found == pytest.approx(exact, rel=1e-7)
-
-
-HUGE = 1e300
 
 
 def test_compiled_averages_are_those_of_the_mixture():
