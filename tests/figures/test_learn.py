@@ -655,3 +655,7 @@ def test_a_file_on_a_base_says_only_where_it_differs(small):
     other.write_text('base = "small"\nrounds = 0\n')
     with pytest.raises(ValueError, match=r"other\.toml: rounds must be a whole number >= 1"):
         read(other)
+    other.write_text('base = "small"\n')
+    path.write_text("rounds = \n")
+    with pytest.raises(ValueError, match=r"other\.toml: .*small\.toml: not valid TOML"):
+        read(other)

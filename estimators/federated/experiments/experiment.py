@@ -52,8 +52,8 @@ def read(name: str | Path, folder: str | Path = FOLDER) -> Experiment:
     path = Path(name) if str(name).endswith(".toml") else Path(folder) / f"{name}.toml"
     if not path.is_file():
         raise ValueError(f"no experiment is called {name!r}; {hint(str(name), experiments(folder))}")
+    data = tables(path)
     try:
-        data = tables(path)
         if "base" in data:
             data = on_base(data.pop("base"), path.parent) | data
         return checked(path.stem, data)
@@ -62,11 +62,11 @@ def read(name: str | Path, folder: str | Path = FOLDER) -> Experiment:
 
 
 def tables(path: Path) -> dict[str, Any]:
-    """The tables of a file."""
+    """The tables of a file; ValueError naming it where it has none."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"not valid TOML: {error}") from None
+        raise ValueError(f"{path}: not valid TOML: {error}") from None
 
 
 def on_base(base: Any, folder: Path) -> dict[str, Any]:
