@@ -304,7 +304,8 @@ class ClientModel:
     def plot(self, ax: Any, level: float = 0.95, coefficient: int = 0) -> Any:
         """Draw the clients' intervals and means on the Matplotlib axes `ax`, ascending, and return `ax`.
 
-        With several numbers per client, those of one `coefficient`.  The dashed line is the prior's mean.
+        With several numbers per client, those of one `coefficient`.  The dashed line is the prior's mean, diamonds are where
+        covariates give each client a mean of its own.
         """
         low, high = self.interval(level)
         mean, centre = self.posterior_mean_, np.atleast_1d(self.prior_summary().get("mean", np.nan))
@@ -315,9 +316,11 @@ class ClientModel:
         ends = np.isfinite(low[order]) & np.isfinite(high[order])
         ax.hlines(rows[ends], low[order][ends], high[order][ends], linewidth=1.5, color="C0", alpha=0.45)
         ax.plot(mean[order], rows, "o", markersize=3.5, color="C0")
-        ax.axvline(
-            centre[coefficient] if centre.size > coefficient else centre[0], linestyle="--", linewidth=0.8, color="C7"
-        )
+        each = getattr(self, "prior_mean_", None)
+        if each is not None and (each != each[0]).any():
+            ax.plot(each[order], rows, "D", markersize=2.5, color="C7", zorder=1.9)
+        else:
+            ax.axvline(centre[min(coefficient, centre.size - 1)], linestyle="--", linewidth=0.8, color="C7")
         if len(rows) <= 60:
             ax.set_yticks(rows, [str(i) for i in order])
         ax.set_xlabel(f"true value, mean and {100 * level:g}% interval")

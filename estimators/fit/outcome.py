@@ -149,6 +149,7 @@ class Outcome:
             "weight_on_own": self.weight,
             "low": self.low,
             "high": self.high,
+            **({} if self.predicted is None else {"predicted": self.predicted}),
         }.items():
             columns[name] = [None] * len(self.mean) if values is None else finite_list(values)
         return columns | self.decisions()
@@ -231,6 +232,11 @@ class Outcome:
     def centre(self) -> float:
         """Mean of the prior, of models with one number per client."""
         return float(self.model.prior_summary()["mean"])
+
+    @property
+    def predicted(self) -> Floats | None:
+        """What covariates predict of each client, to which its estimate is drawn, or None without covariates."""
+        return self.model.prior_mean_ if self.covariates else None
 
     @property
     def spread(self) -> float:

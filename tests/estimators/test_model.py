@@ -178,6 +178,16 @@ def test_a_private_summary_says_nothing_raw():
     assert again.rank(draws=50).expected.tolist() == model.rank(draws=50).expected.tolist()
 
 
+def test_a_client_with_covariates_is_drawn_to_a_mean_of_its_own():
+    y, z = np.arange(5.0), np.array([0.0, 2, 1, 4, 3])
+    for model in (estimators.GaussianMeans().fit(y, 1.0, z), estimators.BetaBinomialRegression().fit(y, [9] * 5, z)):
+        axes = Axes()
+        model.plot(axes)
+        (marks,) = [args for call, args in axes.calls if call == "plot" and args[2] == "D"]
+        assert marks[0].tolist() == model.prior_mean_[np.argsort(model.posterior_mean_)].tolist()
+        assert "axvline" not in {call for call, _ in axes.calls}
+
+
 def test_a_page_is_escaped_and_abridged():
     model = estimators.GaussianMeans().fit(np.arange(50.0), 1.0)
     page = str(model.summary())

@@ -324,6 +324,32 @@ def test_covariates_of_numbers_and_words(tmp_path, capsys):
     assert "of its distance to what its covariates predict" in said
 
 
+def test_a_picture_marks_what_covariates_predict_of_each_client(tmp_path):
+    path = tmp_path / "wards.csv"
+    path.write_text(WARDS)
+    assert main(path, "--out", tmp_path, "--covariates", "age", "--no-plot") == 0
+    predicted = {row["client"]: float(row["predicted"]) for row in written(tmp_path)}
+    model = GaussianMeans().fit([1, 2, 6, 2.5, 3, 5], np.array([0.5, 0.7, 0.5, 1, 0.3, 0.4]) ** 2, [30, 40, 70, 45, 50, 62])
+    assert list(predicted.values()) == pytest.approx(model.prior_mean_, rel=1e-9)
+    names = tuple(predicted)
+    own, centre = np.array([3.0, 1, 2, 0, 4, 5]), np.array(list(predicted.values()))
+    figure = shrinkage.draw(names, own, (own + centre) / 2, own - 1, own + 1, centre)
+    (marks,) = [line for line in figure.axes[0].get_lines() if line.get_marker() == "D"]
+    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert {rows[int(y)]: x for x, y in marks.get_xydata()} == predicted
+    assert "predicted by covariates" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_many_clients_with_covariates_are_seen_from_what_these_predict():
+    generator = np.random.default_rng(3)
+    centre, off = generator.normal(size=200), generator.normal(size=200)
+    figure = shrinkage.draw_many(centre + off, centre + off / 4, centre)
+    points = next(line for line in figure.axes[1].get_lines() if line.get_marker() == ".").get_xydata()
+    assert points[:, 0] == pytest.approx(4 * points[:, 1], abs=1e-12)
+    assert len(points) == 200
+    assert "less predicted" in figure.axes[1].get_xlabel()
+
+
 def test_covariates_of_counts(tmp_path, capsys):
     path = tmp_path / "counts.csv"
     x, n, age = [1, 4, 3, 9, 14, 12, 19], [20, 25, 18, 22, 30, 19, 24], [30, 35, 41, 48, 55, 61, 70]
