@@ -18,13 +18,13 @@ from estimators.normal_means.tau2_likelihood import BLOCK, MarginalLikelihood, p
 from estimators.normal_means.variances import moderated_variances
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
-from estimators.numerics.mixture_draws import drawn_parts
 from estimators.numerics.validation import choice, count, finite, nonnegative, paired
 
 __all__ = ["SampleMeans"]
 
 DEEP = 20.0  # variances less than exp(-DEEP) times as likely as the likeliest are left out
 WORK = 2**18  # numbers in an array of all that clients' posteriors mix
+MOST = 1000  # variances of a client
 STEP = 0.6  # of the grid of log variances, in their standard deviations: sums over it are exact to about 1e-6
 
 
@@ -33,10 +33,14 @@ class SampleMeans(GaussianMeans):
 
     Model: the n_i rows of client i are N(theta_i, sigma2_i), theta_i ~ N(mu + z_i beta, tau2), and sigma2_i ~ s0^2 d0 /
     chi-square(d0).  The law of the variances is Smyth's (2004; limma), found by moments and then taken for true; each
-    client's variance is integrated out given its rows, which makes its likelihood a t law with d0 + n_i - 1 degrees of
-    freedom.  Where sample variances do not differ beyond chance, this is ``GaussianMeans`` with the pooled variance.
+    client's variance is integrated out given its rows, which makes the likelihood of the prior a product of t laws with
+    d0 + n_i - 1 degrees of freedom.  Where sample variances do not differ beyond chance, this is ``GaussianMeans`` with the
+    pooled variance.
 
-    Exact up to these: mu and beta at a given tau2 are taken to be normal about their likeliest values.
+    Exact up to these: mu and beta at a given tau2 are taken to be normal about their likeliest values; and a client's
+    variance is judged by its rows alone, not also by how far its mean lies from the others' (a cut posterior: Plummer 2015,
+    Statistics and Computing 25:37).  So estimates are linear in the means given what the rows tell of the noise, and their
+    risk is that of the prior's two moments, whatever its shape; a normal prior would call a client that differs a noisy one.
 
     Parameters
     ----------
@@ -52,7 +56,7 @@ class SampleMeans(GaussianMeans):
     >>> means, variances = [np.mean(s) for s in samples], [np.var(s, ddof=1) for s in samples]
     >>> model = SampleMeans().fit(means, variances, 3)
     >>> model.posterior_mean_.round(2).tolist(), model.posterior_sd_.round(2).tolist()
-    ([2.04, 0.55, 3.43, 2.84], [0.73, 0.92, 1.58, 0.67])
+    ([2.04, 0.51, 3.44, 2.84], [0.75, 0.88, 1.58, 0.68])
     """
 
     degrees_: Floats
@@ -126,20 +130,30 @@ class SampleMeans(GaussianMeans):
         """
         tau2s, _, _, shares = self._nodes
         y, v = self._scaled
-        reach = np.ldexp(self.estimates_ - self.prior_mean_, -self._exponent) ** 2 / v
-        grid, logs = variance_grid(v, self.degrees_, reach)
-        for rows in parts(y.size, max(1, WORK // (shares.size * grid.shape[1]))):
-            mus, spread = (part[:, :, None] for part in self.centres(rows))
-            noise = grid[rows, None, :]
-            precision = 1 / (noise + tau2s[:, None])
-            gap = y[rows, None, None] - mus
-            weight = logs[rows, None, :] + (np.log(precision) - precision * gap**2) / 2
-            weight = np.exp(weight - weight.max(axis=2, keepdims=True))
-            weight *= shares[:, None] / weight.sum(axis=2, keepdims=True)
-            own, rest = tau2s[:, None] * precision, noise * precision
-            variance = tau2s[:, None] * rest + spread * rest**2
-            weight, own, centre, variance = (a.reshape(len(a), -1) for a in (weight, own, mus + own * gap, variance))
-            yield rows, weight, own, centre, variance
+        for block in parts(y.size, max(1, WORK // (20 * shares.size))):
+            grid, logs = variance_grid(v[block], self.degrees_[block], width=self.widths(block))
+            for some in parts(len(grid), max(1, WORK // (grid.shape[1] * shares.size))):
+                rows = slice(block.start + some.start, block.start + some.start + len(grid[some]))
+                mus, spread = (part[:, :, None] for part in self.centres(rows))
+                noise = grid[some, None, :]
+                precision = 1 / (noise + tau2s[:, None])
+                weight = np.exp(logs[some, None, :]) * shares[:, None]
+                own, rest = tau2s[:, None] * precision, noise * precision
+                centre, variance = mus + own * (y[rows, None, None] - mus), tau2s[:, None] * rest + spread * rest**2
+                weight, own, centre, variance = (a.reshape(len(a), -1) for a in (weight, own, centre, variance))
+                yield rows, weight, own, centre, variance
+
+    def widths(self, rows: slice) -> Floats:
+        """Return over which change of its log variance a client's posterior mean moves by its sd at most, at any tau2.
+
+        It moves by |gap| own rest, and the sd is at least sqrt(tau2 rest), with rest = 1 - own.
+        """
+        tau2s, (y, v) = self._nodes[0], (part[rows] for part in self._scaled)
+        least, most = (1 / (1 + tau2s / (v * np.exp(-u))[:, None]) for u in ends(self.degrees_[rows])[::-1])
+        rest = np.clip(1 / 3, least, most)  # where (1 - rest) sqrt(rest) is largest
+        with np.errstate(divide="ignore", invalid="ignore"):
+            width = np.sqrt(tau2s) / (np.abs(y[:, None] - self.centres(rows)[0]) * (1 - rest) * np.sqrt(rest))
+        return np.where(np.isnan(width), np.inf, width).min(axis=1)
 
     def set_averages(self, shares: Floats) -> None:
         """Set posterior means, sds and own weights, in the units of the fit."""
@@ -178,16 +192,9 @@ class SampleMeans(GaussianMeans):
         tau2s, _, _, shares = self._nodes
         nodes = np.sort(generator.choice(shares.size, size, p=shares / shares.sum()))
         y, v = self._scaled
-        reach = np.ldexp(self.estimates_ - self.prior_mean_, -self._exponent) ** 2 / v
-        grid, logs = variance_grid(v, self.degrees_, reach)
-        centre, noise = self.prior_means(generator, nodes), np.empty((size, y.size))
-        mus = np.broadcast_to(self.centres(slice(None))[0], (y.size, shares.size))
-        for k in np.unique(nodes):
-            drawn = nodes == k
-            precision = 1 / (grid + tau2s[k])
-            chance = logs + (np.log(precision) - precision * (y - mus[:, k])[:, None] ** 2) / 2
-            chance = np.exp(chance - chance.max(axis=1, keepdims=True))
-            noise[drawn] = np.take_along_axis(grid, drawn_parts(chance, generator.random((drawn.sum(), y.size))).T, 1).T
+        centre, known = self.prior_means(generator, nodes), np.isinf(self.degrees_)
+        degrees = np.where(known, 1.0, self.degrees_)
+        noise = np.where(known, v, v * degrees / generator.chisquare(degrees, (size, y.size)))
         own = tau2s[nodes, None] / (noise + tau2s[nodes, None])
         theta = centre + own * (y - centre) + np.sqrt(own * noise) * generator.standard_normal(noise.shape)
         return np.ldexp(theta, self._exponent)
@@ -218,18 +225,23 @@ class SampleMeans(GaussianMeans):
         return truth, data if self.covariates_ is None else (*data, self.covariates_)
 
 
-def variance_grid(v: Floats, df: Floats, reach: Floats) -> tuple[Floats, Floats]:
+def ends(df: Floats, reach: Floats | float = 0.0) -> tuple[Floats, Floats]:
+    """Return between which logs chi-square(df) / df lies, but for what is too rare, and with a residual of `reach` v."""
+    x = 2 * DEEP / df
+    return -np.minimum(1 + x, np.sqrt(2 * x) + x / 1.5) - np.log1p(reach / df), np.log1p(x + np.sqrt(2 * x))
+
+
+def variance_grid(v: Floats, df: Floats, reach: Floats | float = 0.0, width: Floats | float = np.inf) -> tuple[Floats, Floats]:
     """Return values of sigma2 ~ v df / chi-square(df), array (m, J), evenly spaced in log, and their log probabilities.
 
-    Far enough towards large ones for a residual whose square is `reach` times v.
+    Far enough towards large ones for a residual whose square is `reach` times v; near enough for averages of what changes
+    within `width` of the log, as far as `MOST` values go.
     """
     if np.isinf(df).all():
         return v[:, None], np.zeros((v.size, 1))
-    x = 2 * DEEP / df
-    low = -np.minimum(1 + x, np.sqrt(2 * x) + x / 1.5) - np.log1p(reach / df)
-    high = np.log1p(x + np.sqrt(2 * x))
-    sd = np.sqrt(2 / df)
-    places = np.linspace(0.0, 1.0, 2 + int(np.max((high - low) / (STEP * sd))))
+    low, high = ends(df, reach)
+    sd = np.minimum(np.sqrt(2 / df), width)
+    places = np.linspace(0.0, 1.0, 2 + int(min(np.max((high - low) / (STEP * sd)), MOST)))
     u = low[:, None] + (high - low)[:, None] * places  # log of chi-square(df) / df
     logs = df[:, None] / 2 * (u - np.expm1(u))
     logs -= logs.max(axis=1, keepdims=True)

@@ -88,26 +88,28 @@ def test_expected_variances_are_the_means_of_their_laws():
 
 @pytest.mark.parametrize("given", [True, False])
 def test_a_client_against_quadrature(given):
-    """mu and tau2 given: the posterior of a client is a normal prior times a t likelihood, and so are its quantiles."""
+    """mu and tau2 given: the posterior of a client is an average over what its rows tell of its variance."""
     _, y, s2, _ = rows_of(12, 3, seed=1)
-    y[0] += 40  # an outlier, whose variance is then likely large
+    y[0] += 40  # an outlier, which stays one
     model = SampleMeans("fixed", mu=0.3 if given else None, tau2=0.8).fit(y, s2, 3)
     if given:
-        scale, df = np.sqrt(model.variances_), model.degrees_
         for i in (0, 1, 5):
+            half = model.degrees_[i] / 2
+            law = stats.invgamma(half, scale=half * model.variances_[i])
 
-            def density(t, i=i):
-                return stats.norm(0.3, np.sqrt(0.8)).pdf(t) * stats.t(df[i], t, scale[i]).pdf(y[i])
+            def average(f, law=law):
+                pieces = pairwise([0.0, *law.ppf([1e-9, 0.1, 0.9, 1 - 1e-9]), np.inf])
+                return sum(integrate.quad(lambda v: f(v) * law.pdf(v), *piece, epsabs=0, epsrel=1e-9)[0] for piece in pieces)
 
-            def average(f, density=density, i=i):
-                ends = pairwise(sorted([-np.inf, -3.0, y[i], 0.3, 5.0, np.inf]))
-                return sum(integrate.quad(lambda t: f(t) * density(t), *piece, epsabs=0, epsrel=1e-9)[0] for piece in ends)
+            def centre(v, i=i):
+                return 0.3 + 0.8 / (0.8 + v) * (y[i] - 0.3)
 
-            total = average(lambda t: 1.0)
-            mean = average(lambda t: t) / total
-            sd = np.sqrt(average(lambda t: t**2) / total - mean**2)
+            mean = average(centre)
+            sd = np.sqrt(average(lambda v: 0.8 * v / (0.8 + v) + (centre(v) - mean) ** 2))
             assert (model.posterior_mean_[i], model.posterior_sd_[i]) == pytest.approx((mean, sd), rel=2e-5)
-            below = integrate.quad(density, -np.inf, model.posterior_quantile(0.1)[i], epsabs=0)[0] / total
+            assert model.weights_[i] == pytest.approx((mean - 0.3) / (y[i] - 0.3), rel=2e-5)
+            end = model.posterior_quantile(0.1)[i]
+            below = average(lambda v: special.ndtr((end - centre(v)) / np.sqrt(0.8 * v / (0.8 + v))))
             assert below == pytest.approx(0.1, abs=2e-5)
     else:
         # The best mu is where the slope of the likelihood is 0.
@@ -161,6 +163,18 @@ def test_intervals_of_the_noisiest_hold_better():
     assert held[1] > 0.9
     assert abs(held[2] - 0.95) < 0.015
     assert loss[1] < 0.93 * loss[0]
+
+
+def test_a_client_that_differs_is_not_called_a_noisy_one():
+    """Own weights are of the rows alone, so that the risk of estimates is that of the prior's two moments."""
+    _, y, s2, _ = rows_of(12, 3, seed=1)
+    far = y.copy()
+    far[4] += 1e3
+    model, other = (SampleMeans("fixed", mu=0.3, tau2=0.8).fit(means, s2, 3) for means in (y, far))
+    assert np.isfinite(model.prior_degrees_)
+    np.testing.assert_allclose(other.weights_, model.weights_, rtol=1e-7)
+    moved = other.posterior_mean_ - model.posterior_mean_
+    np.testing.assert_allclose(moved, model.weights_ * (far - y), rtol=1e-7, atol=1e-6)
 
 
 def test_coverage_of_its_own_draws():
