@@ -231,7 +231,9 @@ def ends(df: Floats, reach: Floats | float = 0.0) -> tuple[Floats, Floats]:
     return -np.minimum(1 + x, np.sqrt(2 * x) + x / 1.5) - np.log1p(reach / df), np.log1p(x + np.sqrt(2 * x))
 
 
-def variance_grid(v: Floats, df: Floats, reach: Floats | float = 0.0, width: Floats | float = np.inf) -> tuple[Floats, Floats]:
+def variance_grid(
+    v: Floats, df: Floats, reach: Floats | float = 0.0, width: Floats | float = np.inf
+) -> tuple[Floats, Floats]:
     """Return values of sigma2 ~ v df / chi-square(df), array (m, J), evenly spaced in log, and their log probabilities.
 
     Far enough towards large ones for a residual whose square is `reach` times v; near enough for averages of what changes

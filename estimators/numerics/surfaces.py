@@ -35,8 +35,8 @@ def from_cells(
     """Return function(x, y), arrays (m,), as exact as `function` but for `TAIL`, with few evaluations of it.
 
     The function is interpolated by Chebyshev polynomials on rectangles.  Those where coefficients do not fall to rounding
-    are cut across the sides along which they do not, and where that leaves few places, or the function is not finite, it is
-    called for them.
+    are cut across the sides along which they do not, and where that leaves few places, or parts none, or the function is not
+    finite, it is called for them.
 
     Parameters
     ----------
@@ -84,23 +84,21 @@ def interpolated(
     places = np.meshgrid(*at, indexing="ij")
     with np.errstate(all="ignore"):
         values = function(*(place.ravel() for place in places)).reshape(places[0].shape)
-    if not np.isfinite(values).all():
-        found[cell] = function(x[cell], y[cell])
-        return []
-    coefficients = np.einsum("pi,ij,qj->pq", transform, values, transform)
-    size = np.abs(coefficients)
-    cut = [bool(size[-2:].max() > TAIL), bool(size[:, -2:].max() > TAIL)]
-    if not any(cut):
-        across, along = (int(np.flatnonzero(size.max(axis=axis) > TAIL / degree**2)[-1:].sum()) + 1 for axis in (1, 0))
-        chebyshev_surface(coefficients[:across, :along], scaled[0], scaled[1], cell, found)
-        return []
-    pieces = [cell]
-    for above, wanted in zip(upper, cut, strict=True):
-        if wanted:
-            whole = np.zeros(x.size, bool)
-            whole[cell] = above
-            pieces = [piece[whole[piece] == side] for piece in pieces for side in (False, True)]
-    if max(piece.size for piece in pieces) == cell.size:  # all on one side: no cut makes that smaller
-        found[cell] = function(x[cell], y[cell])
-        return []
-    return pieces
+    if np.isfinite(values).all():
+        coefficients = np.einsum("pi,ij,qj->pq", transform, values, transform)
+        size = np.abs(coefficients)
+        cut = [bool(size[-2:].max() > TAIL), bool(size[:, -2:].max() > TAIL)]
+        if not any(cut):
+            across, along = (int(np.flatnonzero(size.max(axis=axis) > TAIL / degree**2)[-1:].sum()) + 1 for axis in (1, 0))
+            chebyshev_surface(coefficients[:across, :along], scaled[0], scaled[1], cell, found)
+            return []
+        pieces = [cell]
+        for above, wanted in zip(upper, cut, strict=True):
+            if wanted:
+                whole = np.zeros(x.size, bool)
+                whole[cell] = above
+                pieces = [piece[whole[piece] == side] for piece in pieces for side in (False, True)]
+        if max(piece.size for piece in pieces) < cell.size:  # else all are on one side: no cut makes that smaller
+            return pieces
+    found[cell] = function(x[cell], y[cell])
+    return []

@@ -104,12 +104,15 @@ def test_a_client_against_quadrature(given):
             def centre(v, i=i):
                 return 0.3 + 0.8 / (0.8 + v) * (y[i] - 0.3)
 
+            def spread(v):
+                return 0.8 * v / (0.8 + v)
+
             mean = average(centre)
-            sd = np.sqrt(average(lambda v: 0.8 * v / (0.8 + v) + (centre(v) - mean) ** 2))
+            sd = np.sqrt(average(spread) + average(lambda v, centre=centre: centre(v) ** 2) - mean**2)
             assert (model.posterior_mean_[i], model.posterior_sd_[i]) == pytest.approx((mean, sd), rel=2e-5)
             assert model.weights_[i] == pytest.approx((mean - 0.3) / (y[i] - 0.3), rel=2e-5)
-            end = model.posterior_quantile(0.1)[i]
-            below = average(lambda v: special.ndtr((end - centre(v)) / np.sqrt(0.8 * v / (0.8 + v))))
+            z = model.posterior_quantile(0.1)[i]
+            below = average(lambda v, centre=centre, z=z: special.ndtr((z - centre(v)) / np.sqrt(spread(v))))
             assert below == pytest.approx(0.1, abs=2e-5)
     else:
         # The best mu is where the slope of the likelihood is 0.
