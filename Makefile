@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export MPLBACKEND := Agg
+# Thousands of processes start here, and where that is set each would compile all sources again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: nightly verify verify-deep prove coq ledger joint mutants report test browser bench arena figures gallery notebooks lint clean
 .DELETE_ON_ERROR:

@@ -31,6 +31,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from arena_entrants import FAMILY, OURS, code, entrants
 from arena_real import REAL
 
+from estimators.system.files import locked
+
 COLUMNS = (
     "kind", "prior", "m", "design", "entrant", "replicates", "failed", "risk", "behind", "behind_se", "held", "held_se",
     "length", "seconds", "code",
@@ -196,9 +198,9 @@ def run(results, setting="full", seed=1, only="", data=None, minutes=np.inf):
         for name, row in contest(kind, draws).items():
             values = {c: f"{x:.4g}" if isinstance(x := row[c], float) else x for c in COLUMNS[5:-1]}
             new.append(place | values | {"entrant": name, "code": fingerprint(kind, cell[1], name)})
-        # Read only now: another run may have added cells in the meantime.
-        old = [row for row in read(results) if tuple(row[c] for c in COLUMNS[:4]) != cell]
-        write(results, COLUMNS, old + new)
+        with locked(results):  # another run may have added cells in the meantime, and may be at it
+            old = [row for row in read(results) if tuple(row[c] for c in COLUMNS[:4]) != cell]
+            write(results, COLUMNS, old + new)
         print(*cell, flush=True)
 
     for kind, prior, m, design in cells(setting):
@@ -259,7 +261,8 @@ def run_gaps(gaps, replicates, seed=1, only="", minutes=np.inf):
         found = gap(kind, [drawn(kind, prior, m, design, seed, r) for r in range(replicates)])
         values = {name: f"{x:.4g}" if isinstance(x, float) else x for name, x in found.items()}
         new = dict(zip(COLUMNS[:4], cell, strict=True)) | values | {"replicates": replicates, "code": print_}
-        write(gaps, GAPS, [row for other, [row] in cells_of(read(gaps)).items() if other != cell] + [new])
+        with locked(gaps):
+            write(gaps, GAPS, [row for other, [row] in cells_of(read(gaps)).items() if other != cell] + [new])
         print(*cell, flush=True)
 
 
@@ -275,29 +278,55 @@ def percent(text, signed=False):
     return "" if text in ("", "nan") else f"{100 * float(text):{'+' if signed else ''}.1f}"
 
 
-def limits(path=HOME / "arena_limit.csv"):
-    """Return the section on five unequal estimates: risk and coverage of laws of the spread, by ratio."""
-    rows = read(path)
-    ratios = list(dict.fromkeys(row["ratio"] for row in rows))
+def table(rows, ratios, head):
+    """Return a table of risk and coverage: a line per place, (cell, prior, choice), a column per ratio."""
     lines = [
-        "## Why a peer can be ahead with five unequal estimates",
-        "",
-        "Clients differ little in the cells of the arena (between over within is 1): whoever guesses a small spread gains.",
-        "Below the same designs with other spreads: risk, and how often 95 % intervals hold, %. What has less risk than the",
-        "default's law (Strawderman) at a ratio of 1 or less has more at 10, and its intervals hold less often there. The",
-        "default is chosen for intervals that hold ([DEFAULTS.md](DEFAULTS.md)); from `arena_limit.py`.",
-        "",
-        f"| prior | law | {' | '.join(f'{ratio} between / within' for ratio in ratios)} |",
-        "| --- " * (2 + len(ratios)) + "|",
+        f"| {head} | {' | '.join(f'{ratio} between / within' for ratio in ratios)} |",
+        "| --- " * (3 + len(ratios)) + "|",
     ]
-    for prior, law in dict.fromkeys((row["prior"], row["law"]) for row in rows):
-        mine = {
-            row["ratio"]: f"{row['risk']}, {percent(row['held'])}"
-            for row in rows
-            if (row["prior"], row["law"]) == (prior, law)
-        }
-        lines.append(f"| {prior} | {law} | {' | '.join(mine[ratio] for ratio in ratios)} |")
+    for place in dict.fromkeys(row[:3] for row in rows):
+        cells = {ratio: f"{float(risk):.3f}, {percent(held)}" for *where, ratio, risk, held in rows if (*where,) == place}
+        lines.append(f"| {' | '.join(place)} | {' | '.join(cells[ratio] for ratio in ratios)} |")
     return [*lines, ""]
+
+
+def limits(path=HOME / "arena_limit.csv", defaults=HOME / "defaults.csv"):
+    """Return the section on what other choices gain in such cells, and lose in others."""
+    rows = [[row[c] for c in ("cell", "prior", "choice", "ratio", "risk", "held")] for row in read(path)]
+    ratios = list(dict.fromkeys(row[3] for row in rows if row[3]))
+    few, raw = ([(*row,) for row in rows if row[0].endswith(end)] for end in ("estimates", "rows"))
+    counts = [
+        (f"20 {row['kind']}", row["prior"], row["law"], row["ratio"], row["risk"], row["held"])
+        for row in read(defaults)
+        if row["kind"] in ("trials", "exposures") and row["m"] == "20" and row["prior"] == "own family"
+    ]
+    real = [row for row in read(path) if row["prior"] == "real"]
+    return [
+        "## Why a peer can be ahead: what other choices gain there, and lose elsewhere",
+        "",
+        "Risk over that of own estimates, and how often 95 % intervals hold, %; from `arena_limit.py` and, of counts, from",
+        "[DEFAULTS.md](DEFAULTS.md).",
+        "",
+        "**Few clients.** They differ little in the cells of the arena (between over within is 1, and about .1 where counts",
+        "are narrow): whoever guesses a small spread gains, the more so who pools all. What has less risk there than the",
+        "default's law (Strawderman) holds less often where clients differ more. The default is chosen for intervals that",
+        "hold.",
+        "",
+        *table(few, ratios, "cell | prior | law"),
+        *table(counts, list(dict.fromkeys(row[3] for row in counts)), "cell | prior | law"),
+        "**Raw rows.** How noisy a client is, is judged by its rows alone. To count its distance from the others as noise",
+        "too is right where true values are normal, and gains little there; elsewhere it takes clients that differ for",
+        "noisy ones. The likelihood of the spread still does, and all models of ours have a normal prior here.",
+        "",
+        *table(raw, ratios, "cell | prior | noise judged by"),
+        "**Players.** Averages and at bats are not independent: who bats better bats more, and pitchers do neither. The",
+        "default is told nothing of it. What it gains where it is told, with errors over players:",
+        "",
+        "| cell | model | risk | its error | held % |",
+        "| --- " * 5 + "|",
+        *(f"| {r['cell']} | {r['choice']} | {r['risk']} | {r['risk_se']} | {percent(r['held'])} |" for r in real),
+        "",
+    ]
 
 
 def reason(cell, default, behind, error):

@@ -16,19 +16,29 @@ from estimators.federated.data.loaders import school
 VOTERS, PUPILS = 50, 5
 
 
+def players(path: Path, kinds):
+    """First half of 2005 and the second, players with more than 10 at bats in both (Brown 2008), and who of them pitches."""
+    with open(path / "baseball" / "bball_halfseasons_2002_2012.csv", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["year"] == "2005" and float(row["pitcher"]) in kinds]
+    halves = [
+        {
+            r["id"]: [float(r[c]) for c in ("H", "AB", "pitcher")]
+            for r in rows
+            if float(r["season"]) == s and float(r["AB"]) > 10
+        }
+        for s in (1, 2)
+    ]
+    both = [player for player in halves[0] if player in halves[1]]
+    (x, n, pitcher), (later, trials, _) = (np.array([half[player] for player in both]).T for half in halves)
+    share = later / trials
+    return (x.astype(int), n.astype(int), pitcher), share, share * (1 - share) / (trials - 1)
+
+
 def half_seasons(kinds):
     def read(path: Path, replicate: int):
-        """First half of 2005 to the second, players with more than 10 at bats in both (Brown 2008)."""
-        with open(path / "baseball" / "bball_halfseasons_2002_2012.csv", newline="") as file:
-            rows = [row for row in csv.DictReader(file) if row["year"] == "2005" and float(row["pitcher"]) in kinds]
-        halves = [
-            {r["id"]: (float(r["H"]), float(r["AB"])) for r in rows if float(r["season"]) == s and float(r["AB"]) > 10}
-            for s in (1, 2)
-        ]
-        both = [player for player in halves[0] if player in halves[1]]
-        (x, n), (later, trials) = (np.array([half[player] for player in both]).T for half in halves)
-        share = later / trials
-        return (x.astype(int), n.astype(int)), share, share * (1 - share) / (trials - 1)
+        """The first half of a season, and the second as the truth."""
+        (x, n, _), share, noise = players(path, kinds)
+        return (x, n), share, noise
 
     return read
 

@@ -137,11 +137,11 @@ def run(path: Path, replicates: int, minutes: float = np.inf, only: str = "") ->
         if time.monotonic() > end:
             continue
         new_rows = cell(*one, replicates)
-        # Read only now: another run may have added cells in the meantime.
-        rows = [row for row in read(path) if tuple(row[c] for c in PLACE) != place] + new_rows
-        order = {tuple(map(str, c)): i for i, c in enumerate(cells())}
-        rows.sort(key=lambda row: order[tuple(str(row[c]) for c in PLACE)])
-        write(path, COLUMNS, rows)
+        with files.locked(path):  # another run may have added cells in the meantime, and may be at it
+            rows = [row for row in read(path) if tuple(row[c] for c in PLACE) != place] + new_rows
+            order = {tuple(map(str, c)): i for i, c in enumerate(cells())}
+            rows.sort(key=lambda row: order[tuple(str(row[c]) for c in PLACE)])
+            write(path, COLUMNS, rows)
         print(*one, flush=True)
 
 

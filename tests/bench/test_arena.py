@@ -194,16 +194,46 @@ def test_the_gap_of_many_replicates_is_that_of_the_contest(tmp_path):
     assert (tmp_path / "gaps.csv").read_bytes() == before
 
 
-def test_what_the_page_says_of_five_unequal_estimates():
-    rows = {(r["prior"], float(r["ratio"]), r["law"]): r for r in arena.read(arena.HOME / "arena_limit.csv")}
-    again = arena_limit.cell("normal", 10.0)
-    for law, (risk, held) in again.items():
-        row = rows["normal", 10.0, law]
-        assert (float(row["risk"]), float(row["held"])) == pytest.approx((risk, held), abs=6e-4)
-    for prior in ("normal", "t3"):
-        ours = rows[prior, 10.0, "Strawderman"]
-        for law in arena_limit.HERE:
-            if float(rows[prior, 1.0, law]["risk"]) < float(rows[prior, 1.0, "Strawderman"]["risk"]):
-                other = rows[prior, 10.0, law]
-                assert float(other["risk"]) > float(ours["risk"])
-                assert float(other["held"]) < float(ours["held"])
+LIMITS = {(r["cell"], r["prior"], r["ratio"], r["choice"]): r for r in arena.read(arena.HOME / "arena_limit.csv")}
+
+
+def risk_and_held(*place):
+    return tuple(float(LIMITS[place][column]) for column in ("risk", "held"))
+
+
+def test_what_is_measured_of_limits_is_measured_again():
+    again = arena_limit.estimates("normal", 5, "unequal", 10.0)
+    assert {law: risk_and_held("5 unequal estimates", "normal", "10.0", law) for law in again} == {
+        law: pytest.approx((risk, held), abs=6e-4) for law, (risk, _, held) in again.items()
+    }
+    again = arena_limit.raw_rows("t3", 10.0)
+    assert {choice: risk_and_held("rows", "t3", "10.0", choice) for choice in again} == {
+        choice: pytest.approx((risk, held), abs=6e-4) for choice, (risk, _, held) in again.items()
+    }
+
+
+def test_what_is_known_of_players_is_worth_what_the_page_says(shared_data):
+    again = arena_limit.batters(shared_data("baseball/bball_halfseasons_2002_2012.csv").parents[1])
+    for model, (risk, error, held) in again.items():
+        row = LIMITS["batters 2005", "real", "", model]
+        found = [float(row[c]) for c in ("risk", "risk_se", "held")]
+        assert found == pytest.approx((risk, error, held), abs=6e-4, nan_ok=True)
+
+
+@pytest.mark.parametrize(("prior", "clients", "design"), arena_limit.FEW)
+def test_a_law_that_gains_where_few_clients_are_alike_holds_less_where_they_are_not(prior, clients, design):
+    cell = f"{clients} {design} estimates"
+    for law in arena_limit.HERE:
+        if risk_and_held(cell, prior, "1.0", law)[0] < risk_and_held(cell, prior, "1.0", "Strawderman")[0]:
+            assert risk_and_held(cell, prior, "10.0", law)[1] < risk_and_held(cell, prior, "10.0", "Strawderman")[1]
+
+
+def test_judging_noise_by_distance_gains_little_where_it_is_right_and_loses_much_elsewhere():
+    for ratio in ("1.0", "10.0", "30.0"):
+        ways = {
+            prior: [risk_and_held("rows", prior, ratio, f"rows {way}")[0] for way in ("alone", "and distance")]
+            for prior in ("normal", "t3", "spike 90 %")
+        }
+        assert 1 <= ways["normal"][0] / ways["normal"][1] < 1.03
+        assert ways["t3"][1] > 1.1 * ways["t3"][0]
+        assert ways["spike 90 %"][1] > 1.2 * ways["spike 90 %"][0]

@@ -36,6 +36,14 @@ def digest_of(claim_id, sources):
     return reach.digest(sources, *reached_by(find(claim_id), (), sources))
 
 
+def beside(fresh, *changed):
+    """The sources anew, with the outlines of `fresh` but for modules that are to be changed: the same text says the same."""
+    sources = reach.on_disk()
+    for name in set(fresh.modules) - set(changed):
+        sources.modules[name].outline = fresh.modules[name].outline
+    return sources
+
+
 def change(sources, node):
     """Change a definition without moving any line."""
     for statement in sources.statements(node):
@@ -56,7 +64,7 @@ def test_a_change_of_what_is_reached_is_seen_and_of_nothing_else(claim_id):
     reached = sorted(reached_by(find(claim_id), (), fresh)[0])
     generator = random.Random(claim_id)
     for node in generator.sample(reached, min(5, len(reached))):
-        changed = reach.on_disk()
+        changed = beside(fresh, node[0])
         change(changed, node)
         assert digest_of(claim_id, changed) != before, node
     others = reach.on_disk()
