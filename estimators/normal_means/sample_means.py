@@ -39,8 +39,9 @@ class SampleMeans(GaussianMeans):
 
     Exact up to these: mu and beta at a given tau2 are taken to be normal about their likeliest values; and a client's
     variance is judged by its rows alone, not also by how far its mean lies from the others' (a cut posterior: Plummer 2015,
-    Statistics and Computing 25:37).  So estimates are linear in the means given what the rows tell of the noise, and their
-    risk is that of the prior's two moments, whatever its shape; a normal prior would call a client that differs a noisy one.
+    Statistics and Computing 25:37).  So estimates are linear in the means, given mu, tau2 and what the rows tell of the
+    noise, and their risk is one of the prior's two moments, whatever its shape; a normal prior that judged variances too
+    would call a client that differs a noisy one (tests/bench/ARENA.md has what that costs).
 
     Parameters
     ----------
