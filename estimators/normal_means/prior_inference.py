@@ -69,7 +69,8 @@ class Heterogeneity(NamedTuple):
     """How much estimates differ beyond their noise.
 
     ``Q`` sum of (estimate - fit)^2 / variance about the fit of tau2 = 0, which without differences between clients is
-    chi-square with ``df`` = m - p degrees of freedom, and ``p_value`` its probability to be larger (Cochran 1954).
+    chi-square with ``df`` = m - p degrees of freedom, and ``p_value`` its probability to be larger (Cochran 1954).  Where
+    variances are estimated, residuals are t and are first turned into normal ones of as small a tail; then up to O(1/m).
     ``I2``, the share of tau2 in the variance of an estimate of typical variance (m - p) / tr P, and ``H2`` = 1 / (1 - I2)
     (Higgins and Thompson 2002, Stat. Med. 21:1539), at the model's tau2.
     """
@@ -218,7 +219,7 @@ def profile_ends(model: NormalModel, j: int, estimate: float, sd: float, above: 
     origin = 0.0 if model.mu is None else model.mu
 
     def best(columns: Floats, shift: Floats | float) -> float:
-        likelihood = type(whole)(y - shift, whole.v, columns, 0.0, "marginal-likelihood", 0.0)
+        likelihood = whole.alike(y - shift, columns, "marginal-likelihood")
         return float(likelihood.objective(np.array([likelihood.maximise()[0]]))[0])
 
     top, fall = best(whole.basis, 0.0), chdtri(1, 2 * above) / 2
@@ -287,8 +288,7 @@ def variance_interval(
     restricted = model.prior != "marginal-likelihood"
     best = model.tau2_ / unit2
     if model.prior == "moments":
-        y = likelihood.y + likelihood.origin
-        best = type(likelihood)(y, likelihood.v, likelihood.basis, likelihood.origin, "reml", 0.0).maximise()[0]
+        best = likelihood.alike(likelihood.y, likelihood.basis, "reml").maximise()[0]
     top = float(likelihood.objective(np.array([best]), restricted=restricted)[0]) - chdtri(1, 2 * above) / 2
 
     def fallen(tau2):
@@ -405,7 +405,8 @@ def spread_test(model: NormalModel) -> Test:
 
     Twice the gain in the likelihood, for prior="reml" in the restricted one.  Under tau2 = 0 that is 0 half of the time and
     else chi-square (Self and Liang 1987, JASA 82:605), up to O(1/sqrt(m)); the p-value is of this law, half of what
-    metafor's ``anova`` prints.  `heterogeneity` has Cochran's Q, which is exact.
+    metafor's ``anova`` prints.  `heterogeneity` has Cochran's Q, which is exact
+    for known variances.
 
     >>> from estimators.normal_means.gaussian_means import GaussianMeans
     >>> test = spread_test(GaussianMeans("reml").fit([1.0, 2.0, 3.0, 6.0], 1.0))
@@ -453,9 +454,10 @@ def likelihood_ratio_test(larger: NormalModel, smaller: NormalModel) -> Test:
 def mean_squared_error(model: NormalModel) -> Floats:
     """Return how far posterior means are from true values over repetitions, squared and on average; up to O(1/m^2).
 
-    For prior="reml" or "marginal-likelihood": g1 + g2 + 2 g3, what is left with the prior known, what its coefficients and
-    what tau2_ leave unknown (Prasad and Rao 1990, JASA 85:163; for the likelihood less its bias, Datta and Lahiri 2000,
-    Stat. Sinica 10:613).  Squares of posterior_sd_ are g1 + g2: posteriors of these priors take tau2_ for true.
+    For prior="reml" or "marginal-likelihood" and known variances: g1 + g2 + 2 g3, what is left with the prior known, what
+    its coefficients and what tau2_ leave unknown (Prasad and Rao 1990, JASA 85:163; for the likelihood less its bias, Datta
+    and Lahiri 2000, Stat. Sinica 10:613).  Squares of posterior_sd_ are g1 + g2: posteriors of these priors take tau2_ for
+    true.
 
     >>> from estimators.normal_means.gaussian_means import GaussianMeans
     >>> mean_squared_error(GaussianMeans("reml").fit([1.0, 2.0, 3.0, 6.0], 1.0)).round(3).tolist()
@@ -464,6 +466,9 @@ def mean_squared_error(model: NormalModel) -> Floats:
     if fitted(model).prior not in ("reml", "marginal-likelihood"):
         raise ValueError(f"model must have prior='reml' or 'marginal-likelihood', got {model.prior!r}; give that, or use "
                          "posterior_sd_, which counts for 'bayes' what tau2 leaves unknown")  # fmt: skip
+    if np.isfinite(getattr(model, "prior_degrees_", np.inf)):
+        raise ValueError("model must have variances that are known, and its own are estimated; use posterior_sd_ of "
+                         "prior='bayes', which counts what they and tau2 leave unknown")  # fmt: skip
     v, unit = model.variances_, model.unit2
     rest = 1 / (1 + model.tau2_ / v)
     _, squares, taken = model.likelihood().traces(model.tau2_ / unit)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Literal, Self
 
 import numpy as np
+from scipy import special
 
 from estimators.model import ClientModel
 from estimators.normal_means.gaussian_means import HYPERPRIORS, GaussianMeans
@@ -254,7 +255,7 @@ def variance_grid(
 class SampleLikelihood(Regression, MarginalLikelihood):
     """Likelihood of tau2 where y_i ~ N(origin + basis_i gamma, tau2 + sigma2_i), and sigma2_i ~ v_i df_i / chi-square(df_i).
 
-    gamma is at its best, or integrated out with the curvature there.  What `Regression` says beside that takes v_i for true.
+    gamma is at its best, or integrated out with the curvature there.  `traces` take v_i for true.
     """
 
     def __init__(self, y: Floats, v: Floats, df: Floats, basis: Floats, origin: float, prior: str, power: float) -> None:
@@ -262,8 +263,13 @@ class SampleLikelihood(Regression, MarginalLikelihood):
         self.prior, self.power, self.known, self.equal = prior, power, False, False
         self.restricted = prior in ("reml", "bayes")
         self.bounded = power + (self.size - self.coefficients) / 2 > 2
-        self.grid, self.logs = variance_grid(self.v, df[np.argsort(v, kind="stable")], self.y**2 / self.v)
+        self.df = df[np.argsort(v, kind="stable")]
+        self.grid, self.logs = variance_grid(self.v, self.df, self.y**2 / self.v)
         self.gamma = np.zeros(self.coefficients)
+
+    def alike(self, y: Floats, basis: Floats, prior: str) -> Self:
+        """Return the likelihood of other estimates of the same clients, in the order of `v`, from the origin 0."""
+        return type(self)(y, self.v, self.df, basis, 0.0, prior, 0.0)
 
     def look(self, tau2: float, residual: Floats) -> tuple[float, Floats, Floats]:
         """Return the log density, and the weights of residuals in its slope and in its curvature."""
@@ -310,6 +316,17 @@ class SampleLikelihood(Regression, MarginalLikelihood):
             covariance[k] = np.linalg.inv(self.best(tau2)[1])
             found[k] = self.start + self.gamma
         return found, covariance
+
+    def squares(self, tau2s: Floats) -> Floats:
+        """Return the sum of squared residuals at each of `tau2s`, each turned into a normal one of as small a tail first."""
+        found = np.zeros(tau2s.size)
+        for k, tau2 in enumerate(tau2s):
+            self.best(tau2)
+            size = np.abs(self.y - np.einsum("ip,p->i", self.basis, self.gamma))
+            for rows in parts(self.size, max(1, BLOCK // self.grid.shape[1])):
+                beyond = special.log_ndtr(-size[rows, None] / np.sqrt(self.grid[rows] + tau2))
+                found[k] += np.sum(special.ndtri_exp(special.logsumexp(self.logs[rows] + beyond, axis=1)) ** 2)
+        return found
 
     def objective(self, tau2s: Floats, mu: Floats | float | None = None, restricted: bool | None = None) -> Floats:
         """Return the log density of y, at the best gamma or the one given; for REML and averages the restricted one."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -220,6 +221,10 @@ class RegressionLikelihood(Regression, MarginalLikelihood):
         self.prior, self.power, self.known = prior, power, False
         self.restricted = prior in ("reml", "bayes")
         self.bounded = power + (self.size - self.coefficients) / 2 > 2
+
+    def alike(self, y: Floats, basis: Floats, prior: str) -> Self:
+        """Return the likelihood of other estimates of the same clients, in the order of `v`, from the origin 0."""
+        return type(self)(y, self.v, basis, 0.0, prior, 0.0)
 
     def maximise(self) -> tuple[float, bool]:
         """Return the maximiser tau2 >= 0 and whether the search converged; equal variances have a closed form."""

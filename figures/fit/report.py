@@ -261,9 +261,11 @@ def intervals(outcome):
         lines.append(f"{level} intervals for what all share: {', '.join(texts)}.")
     told = outcome.heterogeneity
     if told is not None:
+        known = np.isinf(getattr(outcome.model, "prior_degrees_", np.inf))
+        name = "Cochran's Q" if known else "Q of residuals made normal"
         lines.append(
             f"Of the variance of a typical estimate {told.I2:.0%} is between clients (I2); if nothing were, estimates would "
-            f"differ as much with probability {told.p_value:.2g} (Cochran's Q = {told.Q:.4g}, {told.df} degrees of freedom)."
+            f"differ as much with probability {told.p_value:.2g} ({name} = {told.Q:.4g}, {told.df} degrees of freedom)."
         )
     return lines
 

@@ -81,6 +81,16 @@ def test_heterogeneity_is_in_the_json(tmp_path, capsys):
     assert not {"expected_rank", "discovery"} & found["clients"][0].keys()
 
 
+def test_where_variances_are_estimated_residuals_are_made_normal_first(tmp_path, capsys):
+    path = tmp_path / "rows.csv"
+    rows = {"a": (1.0, 1.2, 0.9), "b": (9.0, 2.0, 4.0), "c": (3.0, 3.1, 3.2), "d": (8.0, -2.0, 1.0)}
+    path.write_text("client,value\n" + "".join(f"{name},{x}\n" for name, values in rows.items() for x in values))
+    assert main(path, "--out", tmp_path / "out", "--no-plot") == 0
+    said = capsys.readouterr().out
+    assert "Q of residuals made normal = " in said
+    assert "Cochran" not in said
+
+
 def test_nothing_is_sure_is_said(tmp_path, capsys):
     path = tmp_path / "schools.csv"
     values = zip("ABCDEFGH", [28, 8, -3, 7, -1, 1, 18, 12], [15, 10, 16, 11, 9, 11, 10, 18], strict=True)

@@ -8,7 +8,12 @@ from scipy import integrate, special, stats
 
 from estimators.coverage import coverage
 from estimators.normal_means.gaussian_means import GaussianMeans
-from estimators.normal_means.prior_inference import variance_interval
+from estimators.normal_means.prior_inference import (
+    coefficient_intervals,
+    heterogeneity,
+    mean_squared_error,
+    variance_interval,
+)
 from estimators.normal_means.sample_means import SampleLikelihood, SampleMeans
 from estimators.normal_means.variances import moderated_variances
 
@@ -130,6 +135,52 @@ def test_likelihood_against_the_t_law():
     model = SampleMeans("fixed", mu=0.1, tau2=0.0).fit(y, s2, 4)
     expected = stats.t(model.degrees_, 0.1, np.sqrt(model.variances_)).logpdf(y).sum()
     assert model.log_likelihood_ == pytest.approx(expected, abs=1e-5)
+
+
+def test_residuals_are_made_normal_before_their_squares_are_summed():
+    """With tau2 = 0 a residual is t, with more it is a sum of a t and a normal, by quadrature."""
+    _, y, s2, _ = rows_of(9, 4, seed=3)
+    model = SampleMeans("fixed", mu=0.1, tau2=0.0).fit(y, s2, 4)
+    squares = model.likelihood().squares(np.array([0.0, 2.0 / model.unit2]))
+    laws = [stats.t(d, 0.1, np.sqrt(v)) for d, v in zip(model.degrees_, model.variances_, strict=True)]
+    assert squares[0] == pytest.approx(sum(special.ndtri(law.cdf(x)) ** 2 for law, x in zip(laws, y, strict=True)), rel=1e-4)
+    below = [
+        integrate.quad(lambda t, law=law, x=x: law.cdf(x - t) * stats.norm.pdf(t, 0, np.sqrt(2.0)), -12, 12)[0]
+        for law, x in zip(laws, y, strict=True)
+    ]
+    assert squares[1] == pytest.approx(np.sum(special.ndtri(below) ** 2), rel=1e-4)
+
+
+def test_clients_that_do_not_differ_are_seldom_said_to():
+    """12 clients with 4 rows of equal means: probabilities of a larger Q are uniform, where Cochran's are not."""
+    found = []
+    for seed in range(400):
+        g = np.random.default_rng([9, seed])
+        sigma2 = 3 / g.chisquare(3, 12)
+        x = np.sqrt(sigma2)[:, None] * g.normal(size=(12, 4))
+        found.append(heterogeneity(SampleMeans().fit(x.mean(1), x.var(1, ddof=1), 4)).p_value)
+    for level in (0.05, 0.2, 0.5):
+        # 400 tests: three standard errors, and what 12 clients leave open of their variances' law.
+        assert np.mean(np.array(found) < level) == pytest.approx(level, abs=3 * np.sqrt(level * (1 - level) / 400) + 0.03)
+
+
+def test_profiles_fall_by_half_a_quantile_of_chi_square():
+    _, y, s2, _ = rows_of(15, 4, seed=4)
+    model = SampleMeans("marginal-likelihood").fit(y, s2, 4)
+    for end in coefficient_intervals(model, method="profile")[0]:
+        at_end = SampleMeans("marginal-likelihood", mu=end).fit(y, s2, 4)
+        assert model.log_likelihood_ - at_end.log_likelihood_ == pytest.approx(special.chdtri(1, 0.05) / 2, rel=1e-4)
+    low, high = variance_interval(model, method="q-profile")
+    assert low < model.tau2_ < high
+
+
+def test_formulas_for_known_variances_are_refused():
+    _, y, s2, _ = rows_of(15, 4, seed=4)
+    with pytest.raises(ValueError, match="variances that are known"):
+        mean_squared_error(SampleMeans("reml").fit(y, s2, 4))
+    pooled = SampleMeans("reml").fit(y, np.full(15, 2.0), 4)
+    known = GaussianMeans("reml").fit(y, 0.5)
+    np.testing.assert_allclose(mean_squared_error(pooled), mean_squared_error(known), rtol=1e-9)
 
 
 def test_likelihood_is_largest_at_the_fit():
