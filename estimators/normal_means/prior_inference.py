@@ -69,8 +69,10 @@ class Heterogeneity(NamedTuple):
     """How much estimates differ beyond their noise.
 
     ``Q`` sum of (estimate - fit)^2 / variance about the fit of tau2 = 0, which without differences between clients is
-    chi-square with ``df`` = m - p degrees of freedom, and ``p_value`` its probability to be larger (Cochran 1954).  Where
-    variances are estimated, residuals are t and are first turned into normal ones of as small a tail; then up to O(1/m).
+    chi-square with ``df`` = m - p degrees of freedom, and ``p_value`` its probability to be larger (Cochran 1954).  With
+    one variance that rows of all clients estimate, Q / df has the F law of an analysis of variance, with ``residual_df``
+    degrees of freedom below (else None); where each has an estimated one of its own, residuals are t and are first turned
+    into normal ones of as small a tail, and the law is chi-square up to O(1/m).
     ``I2``, the share of tau2 in the variance of an estimate of typical variance (m - p) / tr P, and ``H2`` = 1 / (1 - I2)
     (Higgins and Thompson 2002, Stat. Med. 21:1539), at the model's tau2.
     """
@@ -81,6 +83,7 @@ class Heterogeneity(NamedTuple):
     I2: float
     H2: float
     typical_variance: float
+    residual_df: int | None = None
 
 
 class Test(NamedTuple):
@@ -126,7 +129,7 @@ def heterogeneity(model: NormalModel) -> Heterogeneity:
     >>> round(found.Q, 3), found.df, round(found.p_value, 4), round(found.I2, 4), round(found.H2, 3)
     (14.0, 3, 0.0029, 0.7857, 4.667)
     """
-    from scipy.special import chdtrc
+    from scipy.special import chdtrc, fdtrc
 
     likelihood = fitted(model).likelihood()
     df = likelihood.size - likelihood.coefficients
@@ -136,7 +139,9 @@ def heterogeneity(model: NormalModel) -> Heterogeneity:
     total, _, taken = likelihood.traces(0.0)
     typical = df / (total - taken)
     H2 = 1 + model.tau2_ / model.unit2 / typical
-    return Heterogeneity(Q, df, float(chdtrc(df, Q)), 1 - 1 / H2, H2, typical * model.unit2)
+    rows = getattr(model, "pooled_degrees_", None)
+    p_value = float(chdtrc(df, Q) if rows is None else fdtrc(df, rows, Q / df))
+    return Heterogeneity(Q, df, p_value, 1 - 1 / H2, H2, typical * model.unit2, rows)
 
 
 def inflation(likelihood: Any, tau2: float, method: Any) -> float:
@@ -405,8 +410,7 @@ def spread_test(model: NormalModel) -> Test:
 
     Twice the gain in the likelihood, for prior="reml" in the restricted one.  Under tau2 = 0 that is 0 half of the time and
     else chi-square (Self and Liang 1987, JASA 82:605), up to O(1/sqrt(m)); the p-value is of this law, half of what
-    metafor's ``anova`` prints.  `heterogeneity` has Cochran's Q, which is exact
-    for known variances.
+    metafor's ``anova`` prints.  `heterogeneity` has Cochran's Q, which is exact for known variances.
 
     >>> from estimators.normal_means.gaussian_means import GaussianMeans
     >>> test = spread_test(GaussianMeans("reml").fit([1.0, 2.0, 3.0, 6.0], 1.0))

@@ -52,7 +52,8 @@ class SampleMeans(GaussianMeans):
     ----------
     As for ``GaussianMeans``; ``variances_`` are the moderated variances of the means, ``degrees_`` (m,) their degrees of
     freedom, ``expected_variances_`` their means given the rows (inf for 2 degrees of freedom or fewer); ``prior_variance_``
-    s0^2 and ``prior_degrees_`` d0.  ``weights_`` are averages over variances too.
+    s0^2 and ``prior_degrees_`` d0; ``pooled_degrees_`` those of the pooled variance, None where variances differ.
+    ``weights_`` are averages over variances too.
 
     >>> samples = [[1.0, 3.0, 2.0], [0.0, 1.0, -1.0], [9.0, 1.0, 5.0], [3.0, 3.5, 2.5]]
     >>> means, variances = [np.mean(s) for s in samples], [np.var(s, ddof=1) for s in samples]
@@ -66,6 +67,7 @@ class SampleMeans(GaussianMeans):
     expected_variances_: Floats
     prior_variance_: float
     prior_degrees_: float
+    pooled_degrees_: int | None
 
     def __init__(
         self,
@@ -106,6 +108,7 @@ class SampleMeans(GaussianMeans):
         found = moderated_variances(s2, n - 1)
         self.counts_, self.degrees_ = n.astype(float), found.degrees
         self.prior_variance_, self.prior_degrees_ = found.prior_variance, found.prior_degrees
+        self.pooled_degrees_ = int(np.sum(n - 1)) if np.isinf(found.prior_degrees) else None
         with np.errstate(divide="ignore", invalid="ignore"):
             excess = np.where(np.isinf(found.degrees), 1.0, found.degrees / np.maximum(found.degrees - 2, 0.0))
         self.expected_variances_ = found.variances / n * excess

@@ -263,9 +263,10 @@ def intervals(outcome):
     if told is not None:
         known = np.isinf(getattr(outcome.model, "prior_degrees_", np.inf))
         name = "Cochran's Q" if known else "Q of residuals made normal"
+        freedom = f"{told.df}" if told.residual_df is None else f"{told.df} and {told.residual_df}"
         lines.append(
             f"Of the variance of a typical estimate {told.I2:.0%} is between clients (I2); if nothing were, estimates would "
-            f"differ as much with probability {told.p_value:.2g} ({name} = {told.Q:.4g}, {told.df} degrees of freedom)."
+            f"differ as much with probability {told.p_value:.2g} ({name} = {told.Q:.4g}, {freedom} degrees of freedom)."
         )
     return lines
 

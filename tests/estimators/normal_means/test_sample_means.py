@@ -164,6 +164,16 @@ def test_clients_that_do_not_differ_are_seldom_said_to():
         assert np.mean(np.array(found) < level) == pytest.approx(level, abs=3 * np.sqrt(level * (1 - level) / 400) + 0.03)
 
 
+def test_one_variance_for_all_gives_the_analysis_of_variance():
+    g = np.random.default_rng(5)
+    samples = [g.normal(0, 1, n) for n in (3, 5, 4, 6, 5)]
+    model = SampleMeans().fit([s.mean() for s in samples], [s.var(ddof=1) for s in samples], [s.size for s in samples])
+    assert np.isinf(model.prior_degrees_)
+    found, known = heterogeneity(model), stats.f_oneway(*samples)
+    assert (found.Q / found.df, found.p_value) == pytest.approx((known.statistic, known.pvalue), rel=1e-9)
+    assert (found.df, found.residual_df) == (4, 18)
+
+
 def test_profiles_fall_by_half_a_quantile_of_chi_square():
     _, y, s2, _ = rows_of(15, 4, seed=4)
     model = SampleMeans("marginal-likelihood").fit(y, s2, 4)
