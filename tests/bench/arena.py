@@ -295,6 +295,7 @@ def limits(path=HOME / "arena_limit.csv", defaults=HOME / "defaults.csv"):
     rows = [[row[c] for c in ("cell", "prior", "choice", "ratio", "risk", "held")] for row in read(path)]
     ratios = list(dict.fromkeys(row[3] for row in rows if row[3]))
     few, raw = ([(*row,) for row in rows if row[0].endswith(end)] for end in ("estimates", "rows"))
+    raw, whole = ([row for row in raw if (row[0] == "rows") == one] for one in (True, False))
     counts = [
         (f"20 {row['kind']}", row["prior"], row["law"], row["ratio"], row["risk"], row["held"])
         for row in read(defaults)
@@ -316,9 +317,13 @@ def limits(path=HOME / "arena_limit.csv", defaults=HOME / "defaults.csv"):
         *table(counts, list(dict.fromkeys(row[3] for row in counts)), "cell | prior | law"),
         "**Raw rows.** How noisy a client is, is judged by its rows alone. To count its distance from the others as noise",
         "too is right where true values are normal, and gains little there; elsewhere it takes clients that differ for",
-        "noisy ones. The likelihood of the spread still does, and all models of ours have a normal prior here.",
+        "noisy ones.",
         "",
         *table(raw, ratios, "cell | prior | noise judged by"),
+        "The likelihood of the prior still counts it so, and all models of ours have a normal prior here. To take moderated",
+        "variances for the true ones there gains with a spike of 90 %, and loses where true values are normal:",
+        "",
+        *table(whole, ["1.0"], "cell | prior | likelihood"),
         "**Players.** Averages and at bats are not independent: who bats better bats more, and pitchers do neither. The",
         "default is told nothing of it. What it gains where it is told, with errors over players:",
         "",

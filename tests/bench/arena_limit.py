@@ -1,13 +1,13 @@
 """What stands in the way of defaults in the arena's cells where a peer is ahead: other choices there and in other cells.
 
-By hand, a minute of one processor; the players need the folder of the real data sets::
+By hand, two minutes of one processor; the players need the folder of the real data sets::
 
     python tests/bench/arena_limit.py ../shared/data > tests/bench/arena_limit.csv
 
 Few estimates: laws of the spread between clients.  Rows: whether a client's variance is judged by its rows alone, or by how
-far it lies from the others too.  Players: what is known of them besides.  Each has its risk over that of own estimates and
-how often 95 % intervals hold.  Belongs here: these cells.  Laws for fewer and more clients are in ``defaults``, peers in
-``arena``.
+far it lies from the others too, and what the likelihood of the prior knows of it.  Players: what is known of them besides.
+Each has its risk over that of own estimates and how often 95 % intervals hold.  Belongs here: these cells.  Laws for fewer
+and more clients are in ``defaults``, peers in ``arena``.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from arena import NORMAL, ROWS, variances
+from arena import DESIGNS, NORMAL, ROWS, drawn, variances
 from arena_real import players
 from defaults import LAWS, held, normal_posteriors, share
 
-from estimators import BetaBinomial, BetaBinomialRegression
+from estimators import BetaBinomial, BetaBinomialRegression, GaussianMeans, SampleMeans
 
 COLUMNS = "cell", "prior", "ratio", "choice", "risk", "risk_se", "held"
 HERE = {
@@ -37,7 +38,7 @@ HERE = {
     "half-Cauchy": LAWS["half-Cauchy"],
     "flat on tau": LAWS["flat on tau"],
 }
-RATIOS, SIZE, DEGREES = (0.1, 1.0, 10.0, 30.0), 3000, 3.0
+RATIOS, SIZE, DEGREES, TABLES = (0.1, 1.0, 10.0, 30.0), 3000, 3.0, 100
 FEW = (("normal", 5, "unequal"), ("t3", 5, "unequal"), ("normal", 5, "equal"), ("two-point", 10, "unequal"))
 Found = dict[str, tuple[float, float, float]]
 
@@ -92,6 +93,30 @@ def raw_rows(prior: str, ratio: float) -> Found:
     return found
 
 
+class KnownNoise(SampleMeans):
+    """The prior as if moderated variances were the true ones; clients' own posteriors as ever."""
+
+    def likelihood(self, plain: bool = False) -> Any:
+        """Return the likelihood of tau2 for known variances."""
+        return GaussianMeans.likelihood(self, plain)
+
+
+def whole_tables(prior: str, design: str) -> Found:
+    """Return what tables of a hundred clients with five rows have, by what the likelihood of the prior knows of noise."""
+    ways = {"t likelihood": SampleMeans, "noise taken for known": KnownNoise}
+    errors, inside, own = {way: [] for way in ways}, {way: [] for way in ways}, []
+    for replicate in range(TABLES):
+        (rows,), theta, _ = drawn("rows", prior, 100, design, 2, replicate)
+        means, variances_ = rows.mean(axis=1), rows.var(axis=1, ddof=1)
+        own.append(np.mean((means - theta) ** 2))
+        for way, model in ways.items():
+            fit = model().fit(means, variances_, ROWS)
+            low, high = fit.interval()
+            errors[way].append(fit.posterior_mean_ - theta)
+            inside[way].append((low <= theta) & (theta <= high))
+    return {way: told(np.array(errors[way]), np.array(inside[way]), float(np.mean(own))) for way in ways}
+
+
 def batters(path: Path) -> Found:
     """Return what is known of the players of 2005 does for the second half of the season; errors are over players."""
     (x, n, pitcher), later, noise = players(path, (0.0, 1.0))
@@ -118,6 +143,7 @@ def cells(path: Path) -> Iterator[tuple[str, str, str, Found]]:
         yield from ((f"{clients} {design} estimates", prior, str(r), estimates(prior, clients, design, r)) for r in RATIOS)
     for prior in ("normal", "t3", "spike 90 %"):
         yield from (("rows", prior, str(r), raw_rows(prior, r)) for r in RATIOS)
+        yield from ((f"100 clients, {design} rows", prior, "1.0", whole_tables(prior, design)) for design in DESIGNS)
     yield "batters 2005", "real", "", batters(path)
 
 

@@ -228,6 +228,13 @@ def test_a_law_that_gains_where_few_clients_are_alike_holds_less_where_they_are_
             assert risk_and_held(cell, prior, "10.0", law)[1] < risk_and_held(cell, prior, "10.0", "Strawderman")[1]
 
 
+def test_variances_taken_for_true_gain_with_a_spike_and_lose_without():
+    for prior, gains in (("normal", False), ("spike 90 %", True)):
+        ways = ("t likelihood", "noise taken for known")
+        of_t, known = (risk_and_held("100 clients, unequal rows", prior, "1.0", way)[0] for way in ways)
+        assert (known < of_t) == gains
+
+
 def test_judging_noise_by_distance_gains_little_where_it_is_right_and_loses_much_elsewhere():
     for ratio in ("1.0", "10.0", "30.0"):
         ways = {
