@@ -102,6 +102,17 @@ def sample_means(rows):
 MODELS[sample_means] = SampleMeans
 
 
+def one_variance(kind):
+    """Return the entrant that takes one variance for all rows, as `borrow fit --model` does for this model."""
+
+    def enter(rows):
+        means, variances, counts = summarised(rows)
+        return fitted(kind)(means, variances.mean() / counts)
+
+    MODELS[enter] = kind
+    return enter
+
+
 def own_rows(rows):
     half = stats.t.ppf(0.975, rows.shape[1] - 1) * rows.std(axis=1, ddof=1) / np.sqrt(rows.shape[1])
     return rows.mean(axis=1), rows.mean(axis=1) - half, rows.mean(axis=1) + half
@@ -178,7 +189,13 @@ OURS = {
         "robust": fitted(GaussianMeans, "robust"),
         "every-client": fitted(GaussianMeans, "every-client"),
     },
-    "rows": {"SampleMeans": sample_means},
+    "rows": {
+        "SampleMeans": sample_means,
+        "GaussianMeans, one variance": one_variance(GaussianMeans),
+        "PointNormalMeans, one variance": one_variance(PointNormalMeans),
+        "MixtureMeans, one variance": one_variance(MixtureMeans),
+        "NonparametricMeans, one variance": one_variance(NonparametricMeans),
+    },
     "trials": {"BetaBinomial": fitted(BetaBinomial), "NonparametricRates": fitted(NonparametricRates)},
     "exposures": {"GammaPoisson": fitted(GammaPoisson), "NonparametricCounts": fitted(NonparametricCounts)},
 }
@@ -199,6 +216,7 @@ FAMILY = {  # the priors that a model is made for
     "PointNormalMeans": {"normal", "spike 50 %", "spike 90 %"},
     "MixtureMeans": {"normal", "two-point", "spike 50 %", "spike 90 %"},
     "SampleMeans": {"normal"},
+    **{name: set() for name in OURS["rows"] if "one variance" in name},  # where variances differ, for none
     "BetaBinomial": {"beta wide", "beta narrow"},
     "GammaPoisson": {"gamma wide", "gamma narrow"},
 }
