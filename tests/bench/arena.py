@@ -361,7 +361,7 @@ def reasons(late):
         "| --- " * 7 + "|",
     ]
     for behind, (kind, prior, m, design), why, rival, near in sorted(late, key=lambda entry: -entry[0]):
-        names = ", ".join(near)
+        names = "; ".join(near)
         lines.append(f"| {kind}: {prior} | {m} | {design} | {100 * behind:+.1f} | {rival} | {why} | {names} |")
     return [*lines, ""]
 
