@@ -129,6 +129,13 @@ def test_shifts_scales_and_order_carry_over():
     np.testing.assert_allclose(moved.interval(method="posterior"), (7 - 3 * high[::-1], 7 - 3 * low[::-1]), rtol=1e-5)
 
 
+def test_averages_over_priors_are_of_no_unit():
+    """The law of mixtures is in the unit of the noise: its harmonic mean, whatever power of two the fit computes in."""
+    _, y, v = sample(40, [0.5, 0.5], [-2, 2], [0.5, 0.5], 4)
+    plain, moved = (MixtureMeans(k=2).fit(scale * y, scale**2 * v) for scale in (1.0, 3.0))
+    np.testing.assert_allclose(moved.interval(), 3 * np.array(plain.interval()), rtol=1e-6)
+
+
 def test_two_dimensions():
     rng = np.random.default_rng(5)
     centres = np.array([[0.0, 0.0], [3.0, -3.0]])
