@@ -106,7 +106,8 @@ def whole_tables(prior: str, design: str) -> Found:
     ways = {"t likelihood": SampleMeans, "noise taken for known": KnownNoise}
     errors, inside, own = {way: [] for way in ways}, {way: [] for way in ways}, []
     for replicate in range(TABLES):
-        (rows,), theta, _ = drawn("rows", prior, 100, design, 2, replicate)
+        data, theta, _ = drawn("rows", prior, 100, design, 2, replicate)
+        rows = data[0]
         means, variances_ = rows.mean(axis=1), rows.var(axis=1, ddof=1)
         own.append(np.mean((means - theta) ** 2))
         for way, model in ways.items():
