@@ -234,6 +234,8 @@ def test_calibration_ends():
 def test_a_guarantee_survives_json():
     g = Guarantee(np.inf, 1e-6, "row", "client", "none", rho=np.inf)
     assert Guarantee.from_dict(g.to_dict()) == g
+    endless = Guarantee(1.0, 1e-6, "row", "client", "none", renyi=(1.0,) * (len(ORDERS) - 1) + (np.inf,))
+    assert Guarantee.from_dict(endless.to_dict()) == endless
     older = {name: value for name, value in g.to_dict().items() if name != "simulated"}
     assert not Guarantee.from_dict(older).simulated  # as of a file from before that was said
     with pytest.raises(ValueError, match="incomplete"):

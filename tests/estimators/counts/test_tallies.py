@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from estimators.counts.beta_binomial import BetaBinomial, BetaBinomialTally
 from estimators.counts.gamma_poisson import GammaPoisson, GammaPoissonTally
-from estimators.counts.tallies import Frequencies, below, log_rises_over_factorials, spread_over_nodes
+from estimators.counts.tallies import Frequencies, below, log_rises_over_factorials, read, spread_over_nodes
 from estimators.numerics.tally_state import load, save, seal
 
 powers = st.floats(-9, 6).map(lambda x: 10.0**x)
@@ -116,6 +116,13 @@ def test_states_that_make_no_sense_are_refused(index, spoil, message):
     spoil(content)
     with pytest.raises(ValueError, match=message):
         type(tally).from_dict(seal(type(tally).__name__, content))
+
+
+@pytest.mark.parametrize("counts", [[1, 0], [2], [1, 2, 3]])
+def test_a_table_has_a_positive_count_for_each_value(counts):
+    assert read({"values": [3, 5], "counts": [1, 2]}).total == 3
+    with pytest.raises(ValueError, match="counts must be positive, one for each value"):
+        read({"values": [3, 5], "counts": counts})
 
 
 def test_damaged_states_are_refused(tmp_path):

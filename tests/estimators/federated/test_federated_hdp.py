@@ -294,6 +294,8 @@ def test_an_empty_round_without_noise_changes_nothing(idle_round):
         (lambda: DPFedAvg(learning_rate=0.1, rate=0.5, number=2), "give rate"),
         (lambda: DPFedAvg(learning_rate=0.1, rate=0.0), "rate must be > 0"),
         (lambda: DPFedAvg(learning_rate=0.1, rate=0.5, multiplier=1.0), "delta must be given"),
+        (lambda: DPFedAvg(learning_rate=0.1, rate=0.5, multiplier=1.0, delta=0.0), "delta must be given"),
+        (lambda: DPFedAvg(learning_rate=0.1, rate=0.5, multiplier=1.0, delta=1.0), "delta must be given"),
         (lambda: DPFedAvg(learning_rate=0.1, rate=0.5, clip=np.inf, **PRIVATE), "clip must be finite"),
         (lambda: DPFedAvg(learning_rate=0.1, rate=0.5, clip=0.0), "clip must be > 0"),
         (lambda: DPFedAvg(learning_rate=0.1, rate=0.5, lam=-1.0), "lam"),

@@ -210,6 +210,13 @@ def test_blowing_up_is_said():
         assert not gp.linear_descent(Xs, Ys, eta=1.0, T=1000, as_printed=True).converged
 
 
+def test_a_client_far_from_all_values_takes_the_nearest():
+    """Its likelihoods are all 0 in floats, and their ratio is not."""
+    far, near = [[1.0], [1.0]], [[1.0]]
+    fit = gp.discrete_prior([far, near], [[1e3, 1.1e3], [0.2]], mus=[[0.0], [5.0]], p=[0.5, 0.5], sigma2_x=1.0, T=1)
+    assert fit.thetas.ravel().tolist() == pytest.approx([5.0, 0.0], abs=1e-3)
+
+
 def test_the_printed_mixture_gradient_is_the_slope_of_the_printed_objective():
     """Of the last sum of (21) as printed, whose exponents have the wrong sign, by differences."""
     theta, mus, v, m = np.array([[0.3, -0.4], [1.0, 0.2]]), np.array([[0.0, 0.5], [1.5, -1.0]]), np.array([0.5, 2.0]), 2

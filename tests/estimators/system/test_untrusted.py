@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import random
+import re
 import struct
 import tracemalloc
 import zipfile
@@ -393,8 +394,9 @@ def test_any_leaf_file_is_data_or_a_value_error(tmp_path):
 def test_only_regular_files_of_bounded_size_are_read(tmp_path):
     (tmp_path / "a").write_bytes(bytes(11))
     assert read_bytes(tmp_path / "a", largest=11) == bytes(11)
-    with pytest.raises(ValueError, match="more than 10 bytes"):
-        read_bytes(tmp_path / "a", largest=10)
+    for what, named in ((None, str(tmp_path / "a")), ("the table", "the table")):
+        with pytest.raises(ValueError, match=f"^{re.escape(named)} has more than 10 bytes"):
+            read_bytes(tmp_path / "a", largest=10, what=what)
     with pytest.raises(ValueError, match="no regular file"):
         read_bytes(tmp_path, largest=10)
     with pytest.raises(ValueError, match="no regular file"):
