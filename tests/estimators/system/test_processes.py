@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from estimators.system import files
-from estimators.system.processes import ONE_THREAD, Terminated, program, terminable, worker_pool
+from estimators.system.processes import ONE_THREAD, Terminated, program, terminable, worker_pool, workers_for
 from theory import find
 from theory.api import DEFAULT_ROOT
 from theory.engine import reach
@@ -442,3 +442,9 @@ def test_workers_are_born_with_the_environment_asked_for(monkeypatch):
     monkeypatch.setenv("OF_A_WORKER", "8")
     with worker_pool(1, environment={"OF_A_WORKER": "7"}) as pool:
         assert pool.submit(os.getenv, "OF_A_WORKER").result() == "8"
+
+
+def test_there_is_a_process_for_each_core_if_nothing_else_is_asked(monkeypatch):
+    for cores, said in ((3, 3), (None, 1)):  # where the system does not tell, one
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        assert (workers_for(None), workers_for(2)) == (said, 2)
