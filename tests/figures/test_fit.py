@@ -543,6 +543,7 @@ def test_groups_centre_and_spread_are_those_of_the_prior(kind, tmp_path, capsys)
     assert outcome.spread > 0
     if groups:
         assert sum(share for share, _, _ in groups) == pytest.approx(1)
+        assert [share for share, _, _ in groups] == sorted((share for share, _, _ in groups), reverse=True)
         assert sum(share * mean for share, mean, _ in groups) == pytest.approx(outcome.centre)
         second = sum(share * (sd**2 + mean**2) for share, mean, sd in groups)
         assert second - outcome.centre**2 == pytest.approx(outcome.spread**2, rel=1e-6)

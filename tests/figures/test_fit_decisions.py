@@ -37,6 +37,8 @@ def test_file_json_text_and_model_agree(hospitals, tmp_path, capsys):
     assert [client["chance_first"] for client in clients] == pytest.approx(ranks.top.tolist())
     assert [client["chance_wrong"] for client in clients] == pytest.approx(called.error.tolist())
     assert [client["discovery"] for client in clients] == called.selected.tolist()
+    assert [client["side"] for client in clients] == ["above" if way > 0 else "below" for way in called.direction]
+    assert {1.0, -1.0} == set(called.direction)
     assert found["discoveries"]["number"] == called.selected.sum()
     assert found["discoveries"]["at"] == pytest.approx(model.prior_summary()["mean"])
     assert found["prior_intervals"]["mean"] == pytest.approx(model.prior_interval()["mean"])

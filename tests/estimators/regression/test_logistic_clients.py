@@ -9,7 +9,7 @@ from scipy.special import expit, log_expit
 from estimators.numerics.logistic_normal import logistic_normal
 from estimators.regression.client_rows import ClientRows, Tallies
 from estimators.regression.covariances import Coordinates
-from estimators.regression.logistic_clients import Bound, LogisticClients
+from estimators.regression.logistic_clients import Bound, LogisticClients, separating
 
 ML = "marginal-likelihood"
 
@@ -289,3 +289,12 @@ def test_single_labels_do_not_show_how_coefficients_vary(prior):
     with pytest.raises(ValueError, match=r"one row at most.*give covariance"):
         LogisticClients(prior).fit(Xs, Ys)
     assert np.isfinite(LogisticClients(prior, covariance=1.0).fit(Xs, Ys).posterior_mean_).all()
+
+
+@pytest.mark.parametrize("unit", [1e-14, 1.0, 1e14])
+def test_a_plane_that_separates_is_found_in_any_unit(unit):
+    x, y = unit * np.array([-2.0, -1.0, 1.0, 3.0]), np.array([0.0, 0, 1, 1])
+    apart = ClientRows(np.column_stack([np.full(4, unit), x]), y, np.array([4]))
+    assert 1 in separating(apart)
+    mixed = ClientRows(apart.X, np.array([0.0, 1, 0, 1]), np.array([4]))
+    assert separating(mixed) == []
