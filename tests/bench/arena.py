@@ -278,8 +278,9 @@ def percent(text, signed=False):
     return "" if text in ("", "nan") else f"{100 * float(text):{'+' if signed else ''}.1f}"
 
 
-def table(rows, ratios, head):
-    """Return a table of risk and coverage: a line per place, (cell, prior, choice), a column per ratio."""
+def by_ratio(rows, head):
+    """Return a table of risk and coverage: a line per (cell, prior, choice), a column per ratio, of such rows."""
+    ratios = list(dict.fromkeys(row[3] for row in rows))
     lines = [
         f"| {head} | {' | '.join(f'{ratio} between / within' for ratio in ratios)} |",
         "| --- " * (3 + len(ratios)) + "|",
@@ -292,16 +293,19 @@ def table(rows, ratios, head):
 
 def limits(path=HOME / "arena_limit.csv", defaults=HOME / "defaults.csv"):
     """Return the section on what other choices gain in such cells, and lose in others."""
-    rows = [[row[c] for c in ("cell", "prior", "choice", "ratio", "risk", "held")] for row in read(path)]
-    ratios = list(dict.fromkeys(row[3] for row in rows if row[3]))
-    few, raw = ([(*row,) for row in rows if row[0].endswith(end)] for end in ("estimates", "rows"))
-    raw, whole = ([row for row in raw if (row[0] == "rows") == one] for one in (True, False))
+    rows = read(path)
+
+    def of(wanted):
+        """The rows of cells whose names are wanted."""
+        columns = "cell", "prior", "choice", "ratio", "risk", "held"
+        return [tuple(row[c] for c in columns) for row in rows if wanted(row["cell"])]
+
     counts = [
         (f"20 {row['kind']}", row["prior"], row["law"], row["ratio"], row["risk"], row["held"])
         for row in read(defaults)
         if row["kind"] in ("trials", "exposures") and row["m"] == "20" and row["prior"] == "own family"
     ]
-    real = [row for row in read(path) if row["prior"] == "real"]
+    real = [row for row in rows if row["prior"] == "real"]
     return [
         "## Why a peer can be ahead: what other choices gain there, and lose elsewhere",
         "",
@@ -310,20 +314,20 @@ def limits(path=HOME / "arena_limit.csv", defaults=HOME / "defaults.csv"):
         "",
         "**Few clients.** They differ little in the cells of the arena (between over within is 1, and about .1 where counts",
         "are narrow): whoever guesses a small spread gains, the more so who pools all. What has less risk there than the",
-        "default's law (Strawderman) holds less often where clients differ more. The default is chosen for intervals that",
-        "hold.",
+        "default's law (Strawderman) holds less often where clients differ more, and has more risk there with estimates.",
+        "The default is chosen for intervals that hold.",
         "",
-        *table(few, ratios, "cell | prior | law"),
-        *table(counts, list(dict.fromkeys(row[3] for row in counts)), "cell | prior | law"),
+        *by_ratio(of(lambda cell: cell.endswith(" estimates")), "cell | prior | law"),
+        *by_ratio(counts, "cell | prior | law"),
         "**Raw rows.** How noisy a client is, is judged by its rows alone. To count its distance from the others as noise",
         "too is right where true values are normal, and gains little there; elsewhere it takes clients that differ for",
         "noisy ones.",
         "",
-        *table(raw, ratios, "cell | prior | noise judged by"),
+        *by_ratio(of(lambda cell: cell == "rows"), "cell | prior | noise judged by"),
         "The likelihood of the prior still counts it so. To take moderated variances for the true ones there gains with a",
         "spike of 90 %, and loses where true values are normal. Models of ours with other priors take one variance for all.",
         "",
-        *table(whole, ["1.0"], "cell | prior | likelihood"),
+        *by_ratio(of(lambda cell: cell.endswith(" rows")), "cell | prior | likelihood"),
         "**Players.** Averages and at bats are not independent: who bats better bats more, and pitchers do neither. The",
         "default is told nothing of it. What it gains where it is told, with errors over players:",
         "",

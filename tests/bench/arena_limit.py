@@ -24,7 +24,7 @@ from scipy.special import ndtr
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from arena import DESIGNS, NORMAL, ROWS, drawn, variances
+from arena import DESIGNS, NORMAL, ROWS, drawn, measured, variances
 from arena_real import players
 from defaults import LAWS, held, normal_posteriors, share
 
@@ -128,13 +128,12 @@ def batters(path: Path) -> Found:
     loss = (x / n - later) ** 2 - noise
     found = {"own estimates": (1.0, 0.0, np.nan)}
     for name, model in every.items():
-        mine, (low, high) = (model.posterior_mean_ - later) ** 2 - noise, model.interval()
-        wide = 1.959964 * np.sqrt(noise)
-        low, high = (model.posterior_mean_ + way * np.hypot(end - model.posterior_mean_, wide)
-                     for way, end in ((-1, low), (1, high)))  # fmt: skip
+        answer = model.posterior_mean_, *model.interval()
+        _, inside, *_ = measured(lambda answer=answer: answer, (), later, noise)
+        mine = (answer[0] - later) ** 2 - noise
         ratio = mine.mean() / loss.mean()
         error = np.std(mine - ratio * loss, ddof=1) / np.sqrt(n.size) / loss.mean()
-        found[name] = float(ratio), float(error), float(np.mean((low <= later) & (later <= high)))
+        found[name] = float(ratio), float(error), float(inside)
     return found
 
 

@@ -225,7 +225,22 @@ def test_a_law_that_gains_where_few_clients_are_alike_holds_less_where_they_are_
     cell = f"{clients} {design} estimates"
     for law in arena_limit.HERE:
         if risk_and_held(cell, prior, "1.0", law)[0] < risk_and_held(cell, prior, "1.0", "Strawderman")[0]:
-            assert risk_and_held(cell, prior, "10.0", law)[1] < risk_and_held(cell, prior, "10.0", "Strawderman")[1]
+            risk, held = risk_and_held(cell, prior, "10.0", law)
+            assert risk > risk_and_held(cell, prior, "10.0", "Strawderman")[0]
+            assert held < risk_and_held(cell, prior, "10.0", "Strawderman")[1]
+
+
+@pytest.mark.parametrize("kind", ["trials", "exposures"])
+def test_a_law_that_gains_where_twenty_counts_are_alike_holds_less_where_they_are_not(kind):
+    rows = {
+        (row["ratio"], row["law"]): (float(row["risk"]), float(row["held"]))
+        for row in arena.read(arena.HOME / "defaults.csv")
+        if (row["kind"], row["m"], row["prior"]) == (kind, "20", "own family")
+    }
+    gain = [law for ratio, law in rows if ratio == "0.1" and rows["0.1", law][0] < rows["0.1", "Strawderman"][0]]
+    assert {"flat on tau", "half-Cauchy"} <= set(gain)
+    for law in gain:
+        assert rows["1.0", law][1] < rows["1.0", "Strawderman"][1]
 
 
 def test_variances_taken_for_true_gain_with_a_spike_and_lose_without():
