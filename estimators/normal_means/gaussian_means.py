@@ -219,6 +219,16 @@ class GaussianMeans(NormalPosteriors):
         return RegressionLikelihood(y, v, basis, mu or 0.0, self.prior, power)
 
     @property
+    def known_variances(self) -> bool:
+        """Whether the likelihood takes the variances for true."""
+        return True
+
+    @property
+    def residual_df(self) -> int | None:
+        """Degrees of freedom of one variance that rows of all clients estimate; None where there is none."""
+        return None
+
+    @property
     def kept_covariates(self) -> Bools:
         """Which covariates are no combination of others (q,)."""
         return np.zeros(0, bool) if self._design is None else self._design.kept

@@ -54,6 +54,10 @@ class NormalModel(Protocol):
     nodes_: tuple[Floats, Floats, Floats, Floats]
 
     @property
+    def known_variances(self) -> bool: ...
+    @property
+    def residual_df(self) -> int | None: ...
+    @property
     def unit2(self) -> float: ...
     @property
     def kept_covariates(self) -> Bools: ...
@@ -139,9 +143,9 @@ def heterogeneity(model: NormalModel) -> Heterogeneity:
     total, _, taken = likelihood.traces(0.0)
     typical = df / (total - taken)
     H2 = 1 + model.tau2_ / model.unit2 / typical
-    rows = getattr(model, "pooled_degrees_", None)
-    p_value = float(chdtrc(df, Q) if rows is None else fdtrc(df, rows, Q / df))
-    return Heterogeneity(Q, df, p_value, 1 - 1 / H2, H2, typical * model.unit2, rows)
+    below = model.residual_df
+    p_value = float(chdtrc(df, Q) if below is None else fdtrc(df, below, Q / df))
+    return Heterogeneity(Q, df, p_value, 1 - 1 / H2, H2, typical * model.unit2, below)
 
 
 def inflation(likelihood: Any, tau2: float, method: Any) -> float:
@@ -470,7 +474,7 @@ def mean_squared_error(model: NormalModel) -> Floats:
     if fitted(model).prior not in ("reml", "marginal-likelihood"):
         raise ValueError(f"model must have prior='reml' or 'marginal-likelihood', got {model.prior!r}; give that, or use "
                          "posterior_sd_, which counts for 'bayes' what tau2 leaves unknown")  # fmt: skip
-    if np.isfinite(getattr(model, "prior_degrees_", np.inf)):
+    if not model.known_variances:
         raise ValueError("model must have variances that are known, and its own are estimated; use posterior_sd_ of "
                          "prior='bayes', which counts what they and tau2 leave unknown")  # fmt: skip
     v, unit = model.variances_, model.unit2

@@ -14,8 +14,8 @@ from scipy import special
 
 from estimators.model import ClientModel
 from estimators.normal_means.gaussian_means import HYPERPRIORS, GaussianMeans
-from estimators.normal_means.meta_regression import Design, Regression
-from estimators.normal_means.tau2_likelihood import BLOCK, MarginalLikelihood, parts
+from estimators.normal_means.meta_regression import Design
+from estimators.normal_means.tau2_likelihood import BLOCK, MarginalLikelihood, RegressionLikelihood, parts
 from estimators.normal_means.variances import moderated_variances
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
@@ -25,7 +25,8 @@ __all__ = ["SampleMeans"]
 
 DEEP = 20.0  # variances less than exp(-DEEP) times as likely as the likeliest are left out
 WORK = 2**18  # numbers in an array of all that clients' posteriors mix
-MOST = 1000  # variances of a client
+MOST, USUAL = 1000, 20  # variances of a client
+EXCESS = 10.0  # times its moderated variance is the most that a client's expected one counts: with 2 degrees it is infinite
 STEP = 0.6  # of the grid of log variances, in their standard deviations: sums over it are exact to about 1e-6
 
 
@@ -34,25 +35,30 @@ class SampleMeans(GaussianMeans):
 
     Model: the n_i rows of client i are N(theta_i, sigma2_i), theta_i ~ N(mu + z_i beta, tau2), and sigma2_i ~ s0^2 d0 /
     chi-square(d0).  The law of the variances is Smyth's (2004; limma), found by moments and then taken for true; each
-    client's variance is integrated out given its rows, which makes the likelihood of the prior a product of t laws with
-    d0 + n_i - 1 degrees of freedom.  Where sample variances do not differ beyond chance, this is ``GaussianMeans`` with the
-    pooled variance.
+    client's variance is integrated out given its rows.  Where sample variances do not differ beyond chance, this is
+    ``GaussianMeans`` with the pooled variance.
 
-    Exact up to these: mu and beta at a given tau2 are taken to be normal about their likeliest values; and a client's
-    variance is judged by its rows alone, not also by how far its mean lies from the others' (a cut posterior: Plummer 2015,
-    Statistics and Computing 25:37).  So estimates are linear in the means, given mu, tau2 and what the rows tell of the
-    noise, and their risk is one of the prior's two moments, whatever its shape; a normal prior that judged variances too
-    would call a client that differs a noisy one (tests/bench/ARENA.md has what that costs).
+    What the means say of noise is not asked, neither for clients' posteriors nor for the prior: a client's variance is
+    judged by its rows alone (a cut posterior: Plummer 2015, Statistics and Computing 25:37), and the likelihood of the prior
+    is a normal one with the variances that are expected given the rows, so that mu, beta and tau2 are learnt from means and
+    squares that are right whatever the shape of the prior and of the noise (a pseudo-likelihood: Gourieroux, Monfort and
+    Trognon 1984, Econometrica 52:681).  Estimates are linear in the means, given mu, tau2 and what the rows tell of the
+    noise, and their risk is one of the prior's two moments.  A normal prior that judged variances too would call clients
+    that differ noisy ones: tests/bench/ARENA.md has what that costs.
 
     Parameters
     ----------
     prior : "bayes", "reml", "marginal-likelihood" or "fixed"; mu, tau2, hyperprior : as for ``GaussianMeans``.
+    noise : how the likelihood of the prior counts it: "expected", as above; or "t", integrated out, which makes that
+        likelihood a product of t laws (of sums of a t and a normal) with d0 + n_i - 1 degrees of freedom.  "t" is a little
+        better where true values are surely normal, and much worse where a few lie far from the others.
 
     Attributes
     ----------
     As for ``GaussianMeans``; ``variances_`` are the moderated variances of the means, ``degrees_`` (m,) their degrees of
-    freedom, ``expected_variances_`` their means given the rows (inf for 2 degrees of freedom or fewer); ``prior_variance_``
-    s0^2 and ``prior_degrees_`` d0; ``pooled_degrees_`` those of the pooled variance, None where variances differ.
+    freedom, ``expected_variances_`` their means given the rows (inf for 2 degrees of freedom or fewer, where the likelihood
+    takes ten times the moderated ones); ``log_likelihood_`` is that of the prior, as `noise` says; ``prior_variance_``
+    s0^2 and ``prior_degrees_`` d0, inf where variances do not differ; ``residual_df`` of the pooled variance, else None.
     ``weights_`` are averages over variances too.
 
     >>> samples = [[1.0, 3.0, 2.0], [0.0, 1.0, -1.0], [9.0, 1.0, 5.0], [3.0, 3.5, 2.5]]
@@ -67,7 +73,6 @@ class SampleMeans(GaussianMeans):
     expected_variances_: Floats
     prior_variance_: float
     prior_degrees_: float
-    pooled_degrees_: int | None
 
     def __init__(
         self,
@@ -75,8 +80,10 @@ class SampleMeans(GaussianMeans):
         mu: float | None = None,
         tau2: float | None = None,
         hyperprior: Literal["strawderman", "flat-tau", "flat-tau2"] = "strawderman",
+        noise: Literal["expected", "t"] = "expected",
     ) -> None:
         super().__init__(prior, mu, tau2, hyperprior)
+        self.noise = noise
 
     @paired
     def fit(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -97,6 +104,7 @@ class SampleMeans(GaussianMeans):
             Naming the argument that is out of its domain.
         """
         choice("prior", self.prior, ("bayes", "marginal-likelihood", "reml", "fixed"))
+        choice("noise", self.noise, ("expected", "t"))
         y, n = finite("means", means), count("counts", counts)
         s2 = nonnegative("variances", variances)
         if y.ndim != 1 or y.size == 0 or s2.shape != y.shape or n.shape not in ((), y.shape):
@@ -108,10 +116,7 @@ class SampleMeans(GaussianMeans):
         found = moderated_variances(s2, n - 1)
         self.counts_, self.degrees_ = n.astype(float), found.degrees
         self.prior_variance_, self.prior_degrees_ = found.prior_variance, found.prior_degrees
-        self.pooled_degrees_ = int(np.sum(n - 1)) if np.isinf(found.prior_degrees) else None
-        with np.errstate(divide="ignore", invalid="ignore"):
-            excess = np.where(np.isinf(found.degrees), 1.0, found.degrees / np.maximum(found.degrees - 2, 0.0))
-        self.expected_variances_ = found.variances / n * excess
+        self.expected_variances_ = found.variances / n * excess(found.degrees)
         return super().fit(y, found.variances / n, covariates)
 
     def design(self, heard: Bools) -> Design:
@@ -119,14 +124,25 @@ class SampleMeans(GaussianMeans):
         Z = np.zeros((heard.size, 0)) if self.covariates_ is None else self.covariates_
         return Design.read(Z, heard, self.mu is None)
 
+    @property
+    def known_variances(self) -> bool:
+        """Whether the likelihood takes the variances for true: where they do not differ beyond chance."""
+        return bool(np.isinf(self.prior_degrees_))
+
+    @property
+    def residual_df(self) -> int | None:
+        """Degrees of freedom of the pooled variance; None where variances differ."""
+        return int(np.sum(self.counts_ - 1)) if self.known_variances else None
+
     def likelihood(self, plain: bool = False) -> MarginalLikelihood:
         """Return the likelihood of tau2, in units of `unit2`."""
-        if np.isinf(self.prior_degrees_):
+        if self.known_variances:
             return super().likelihood()
         y, v = self._scaled
         mu = 0.0 if self.mu is None else float(np.ldexp(self.mu, -self._exponent))
         basis = self.design(np.isfinite(v)).basis if self._design is None else self._design.basis
-        return SampleLikelihood(y, v, self.degrees_, basis, mu, self.prior, HYPERPRIORS[self.hyperprior])
+        kind = TLikelihood if self.noise == "t" else SampleLikelihood
+        return kind(y, v, self.degrees_, basis, mu, self.prior, HYPERPRIORS[self.hyperprior])
 
     def laws(self) -> Iterator[tuple[slice, Floats, Floats, Floats, Floats]]:
         """Yield slices of clients with probabilities, own weights, means and variances of what their posteriors mix.
@@ -135,7 +151,7 @@ class SampleMeans(GaussianMeans):
         """
         tau2s, _, _, shares = self._nodes
         y, v = self._scaled
-        for block in parts(y.size, max(1, WORK // (20 * shares.size))):
+        for block in parts(y.size, max(1, WORK // (USUAL * shares.size))):
             grid, logs = variance_grid(v[block], self.degrees_[block], width=self.widths(block))
             for some in parts(len(grid), max(1, WORK // (grid.shape[1] * shares.size))):
                 rows = slice(block.start + some.start, block.start + some.start + len(grid[some]))
@@ -255,24 +271,61 @@ def variance_grid(
     return v[:, None] * np.exp(-u), logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
 
 
-class SampleLikelihood(Regression, MarginalLikelihood):
+def excess(df: Floats) -> Floats:
+    """Return the mean of df / chi-square(df), inf for 2 degrees of freedom or fewer."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(np.isinf(df), 1.0, df / np.maximum(df - 2, 0.0))
+
+
+class SampleLikelihood(RegressionLikelihood):
+    """Normal likelihood of tau2 with the expected variances of y_i ~ (origin + basis_i gamma, tau2 + sigma2_i).
+
+    Given the rows sigma2_i ~ v_i df_i / chi-square(df_i), with a mean that counts as `EXCESS` v_i where it is more.
+    """
+
+    def __init__(self, y: Floats, v: Floats, df: Floats, basis: Floats, origin: float, prior: str, power: float) -> None:
+        noise = v * np.minimum(excess(df), EXCESS)
+        super().__init__(y, noise, basis, origin, prior, power)
+        order = np.argsort(noise, kind="stable")
+        self.moderated, self.df = v[order], df[order]
+
+    def alike(self, y: Floats, basis: Floats, prior: str) -> Self:
+        """Return the likelihood of other estimates of the same clients, in the order of `v`, from the origin 0."""
+        return type(self)(y, self.moderated, self.df, basis, 0.0, prior, 0.0)
+
+    def residuals(self, tau2: float) -> Floats:
+        """Return what the best gamma leaves of y."""
+        _, w, _, _, e = next(iter(self.solve(np.array([tau2]))))
+        return e / np.sqrt(w)
+
+    def squares(self, tau2s: Floats) -> Floats:
+        """Return the sum of squared residuals at each of `tau2s`, each turned into a normal one of as small a tail first."""
+        found, (grid, logs) = np.zeros(tau2s.size), variance_grid(self.moderated, self.df, self.y**2 / self.moderated)
+        for k, tau2 in enumerate(tau2s):
+            size = np.abs(self.residuals(tau2))
+            for rows in parts(self.size, max(1, BLOCK // grid.shape[1])):
+                beyond = special.log_ndtr(-size[rows, None] / np.sqrt(grid[rows] + tau2))
+                found[k] += np.sum(special.ndtri_exp(special.logsumexp(logs[rows] + beyond, axis=1)) ** 2)
+        return found
+
+
+class TLikelihood(SampleLikelihood):
     """Likelihood of tau2 where y_i ~ N(origin + basis_i gamma, tau2 + sigma2_i), and sigma2_i ~ v_i df_i / chi-square(df_i).
 
     gamma is at its best, or integrated out with the curvature there.  `traces` take v_i for true.
     """
 
     def __init__(self, y: Floats, v: Floats, df: Floats, basis: Floats, origin: float, prior: str, power: float) -> None:
-        Regression.__init__(self, y, v, basis, origin)
-        self.prior, self.power, self.known, self.equal = prior, power, False, False
-        self.restricted = prior in ("reml", "bayes")
-        self.bounded = power + (self.size - self.coefficients) / 2 > 2
-        self.df = df[np.argsort(v, kind="stable")]
+        RegressionLikelihood.__init__(self, y, v, basis, origin, prior, power)
+        self.equal = False
+        self.moderated, self.df = self.v, df[np.argsort(v, kind="stable")]
         self.grid, self.logs = variance_grid(self.v, self.df, self.y**2 / self.v)
         self.gamma = np.zeros(self.coefficients)
 
-    def alike(self, y: Floats, basis: Floats, prior: str) -> Self:
-        """Return the likelihood of other estimates of the same clients, in the order of `v`, from the origin 0."""
-        return type(self)(y, self.v, self.df, basis, 0.0, prior, 0.0)
+    def residuals(self, tau2: float) -> Floats:
+        """Return what the best gamma leaves of y."""
+        self.best(tau2)
+        return self.y - np.einsum("ip,p->i", self.basis, self.gamma)
 
     def look(self, tau2: float, residual: Floats) -> tuple[float, Floats, Floats]:
         """Return the log density, and the weights of residuals in its slope and in its curvature."""
@@ -319,17 +372,6 @@ class SampleLikelihood(Regression, MarginalLikelihood):
             covariance[k] = np.linalg.inv(self.best(tau2)[1])
             found[k] = self.start + self.gamma
         return found, covariance
-
-    def squares(self, tau2s: Floats) -> Floats:
-        """Return the sum of squared residuals at each of `tau2s`, each turned into a normal one of as small a tail first."""
-        found = np.zeros(tau2s.size)
-        for k, tau2 in enumerate(tau2s):
-            self.best(tau2)
-            size = np.abs(self.y - np.einsum("ip,p->i", self.basis, self.gamma))
-            for rows in parts(self.size, max(1, BLOCK // self.grid.shape[1])):
-                beyond = special.log_ndtr(-size[rows, None] / np.sqrt(self.grid[rows] + tau2))
-                found[k] += np.sum(special.ndtri_exp(special.logsumexp(self.logs[rows] + beyond, axis=1)) ** 2)
-        return found
 
     def objective(self, tau2s: Floats, mu: Floats | float | None = None, restricted: bool | None = None) -> Floats:
         """Return the log density of y, at the best gamma or the one given; for REML and averages the restricted one."""

@@ -22,6 +22,7 @@ __all__ = ["MANY", "MarginalLikelihood", "RegressionLikelihood", "dot", "parts"]
 
 BLOCK = 16384  # numbers in a work array; small ones stay in the processor's cache and cost no fresh memory
 MANY = 8192  # clients from whom on compiled kernels are worth the time to load them
+NARROW = 0.8  # half a range of log tau2 over which a polynomial has the log density of many clients
 DEPTH = 22.0  # values of tau2 less than exp(-DEPTH) times as likely as the likeliest are left out
 
 
@@ -111,7 +112,7 @@ class MarginalLikelihood:
 
     def centre(self, tau2s: Floats) -> tuple[Floats, Floats]:
         """Return the best mu, from the origin, at each of `tau2s`, and its variance."""
-        sums = self.sums(tau2s, density=True)
+        sums = self.sums(tau2s, density=False)
         return self.best_mu(sums), np.zeros(tau2s.size) if self.known else 1 / sums[0]
 
     def score(self, tau2s: Floats) -> Floats:
@@ -194,6 +195,10 @@ class MarginalLikelihood:
             while height(np.array([start + side * step]))[0] + beyond * (start + step - mode) > top - DEPTH:
                 step *= 1.2
             ends.append(4 * np.arcsinh((start + side * step - mode) / 4))
+        domain = mode + 4 * np.sinh(np.array(ends) / 4)
+        half = float(domain[1] - domain[0]) / 2
+        if self.size >= MANY and half < NARROW:  # fewer looks; singularities are pi away, so that this degree leaves 1e-10
+            height = np.polynomial.Chebyshev.interpolate(height, 6 + int(np.ceil(8 * half)), domain)
         pieces = 24
         u = np.linspace(ends[0], ends[1], pieces + 1)
         heights = height(mode + 4 * np.sinh(u / 4))
@@ -245,10 +250,10 @@ def fewer(w: Floats, mass: Floats) -> tuple[Floats, Floats]:
     """Return places and probabilities that serve for those given: fewer, by Gauss' rule, if `w` is spread little.
 
     What is averaged are smooth functions of
-    w whose nearest singularities are pi away, so 4 + 20 sd places are plenty as long as the sd of w is below 1/2.
+    w whose nearest singularities are pi away, so 3 + 20 sd places are plenty as long as the sd of w is below 1/2.
     """
     sd = deviation(w, mass)
-    places = int(np.ceil(4 + 20 * sd))
+    places = int(np.ceil(3 + 20 * sd))
     if sd > 0.5 or places >= w.size:
         return w, mass
     return gauss(w, mass, places)

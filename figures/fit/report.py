@@ -261,8 +261,7 @@ def intervals(outcome):
         lines.append(f"{level} intervals for what all share: {', '.join(texts)}.")
     told = outcome.heterogeneity
     if told is not None:
-        known = np.isinf(getattr(outcome.model, "prior_degrees_", np.inf))
-        name = "Cochran's Q" if known else "Q of residuals made normal"
+        name = "Cochran's Q" if outcome.model.known_variances else "Q of residuals made normal"
         freedom = f"{told.df}" if told.residual_df is None else f"{told.df} and {told.residual_df}"
         lines.append(
             f"Of the variance of a typical estimate {told.I2:.0%} is between clients (I2); if nothing were, estimates would "

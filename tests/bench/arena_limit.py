@@ -1,12 +1,12 @@
 """What stands in the way of defaults in the arena's cells where a peer is ahead: other choices there and in other cells.
 
-By hand, two minutes of one processor; the players need the folder of the real data sets::
+By hand, some minutes of one processor; players and schools need the folder of the real data sets::
 
     python tests/bench/arena_limit.py ../shared/data > tests/bench/arena_limit.csv
 
 Few estimates: laws of the spread between clients.  Rows: whether a client's variance is judged by its rows alone, or by how
-far it lies from the others too, and what the likelihood of the prior knows of it.  Players: what is known of them besides.
-Each has its risk over that of own estimates and how often 95 % intervals hold.  Belongs here: these cells.  Laws for fewer
+far it lies from the others too, and how the likelihood of the prior counts it.  Players: how they differ, and what is known
+of them besides.  Each has its risk over that of own estimates and how often 95 % intervals hold.  Belongs here: these cells.  Laws for fewer
 and more clients are in ``defaults``, peers in ``arena``.
 """
 
@@ -15,9 +15,9 @@ from __future__ import annotations
 import csv
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -25,7 +25,8 @@ from scipy.special import ndtr
 sys.path.insert(0, str(Path(__file__).parent))
 
 from arena import DESIGNS, NORMAL, ROWS, drawn, measured, variances
-from arena_real import players
+from arena_entrants import summarised
+from arena_real import REAL, players
 from defaults import LAWS, held, normal_posteriors, share
 
 from estimators import BetaBinomial, BetaBinomialRegression, GaussianMeans, SampleMeans
@@ -38,9 +39,12 @@ HERE = {
     "half-Cauchy": LAWS["half-Cauchy"],
     "flat on tau": LAWS["flat on tau"],
 }
-RATIOS, SIZE, DEGREES, TABLES = (0.1, 1.0, 10.0, 30.0), 3000, 3.0, 100
+RATIOS, SIZE, DEGREES = (0.1, 1.0, 10.0, 30.0), 3000, 3.0
+TABLES = {5: 400, 20: 200, 100: 60}  # of so many clients
 FEW = (("normal", 5, "unequal"), ("t3", 5, "unequal"), ("normal", 5, "equal"), ("two-point", 10, "unequal"))
+PLAYERS = {"batters 2005": (0.0, 1.0), "batters 2005, no pitchers": (0.0,), "batters 2005, pitchers": (1.0,)}
 Found = dict[str, tuple[float, float, float]]
+Floats = np.ndarray
 
 
 def told(error: np.ndarray, inside: np.ndarray, own: float) -> tuple[float, float, float]:
@@ -93,47 +97,65 @@ def raw_rows(prior: str, ratio: float) -> Found:
     return found
 
 
-class KnownNoise(SampleMeans):
-    """The prior as if moderated variances were the true ones; clients' own posteriors as ever."""
-
-    def likelihood(self, plain: bool = False) -> Any:
-        """Return the likelihood of tau2 for known variances."""
-        return GaussianMeans.likelihood(self, plain)
-
-
-def whole_tables(prior: str, design: str) -> Found:
-    """Return what tables of a hundred clients with five rows have, by what the likelihood of the prior knows of noise."""
-    ways = {"t likelihood": SampleMeans, "noise taken for known": KnownNoise}
-    errors, inside, own = {way: [] for way in ways}, {way: [] for way in ways}, []
-    for replicate in range(TABLES):
-        data, theta, _ = drawn("rows", prior, 100, design, 2, replicate)
-        rows = data[0]
-        means, variances_ = rows.mean(axis=1), rows.var(axis=1, ddof=1)
-        own.append(np.mean((means - theta) ** 2))
-        for way, model in ways.items():
-            fit = model().fit(means, variances_, ROWS)
-            low, high = fit.interval()
-            errors[way].append(fit.posterior_mean_ - theta)
-            inside[way].append((low <= theta) & (theta <= high))
-    return {way: told(np.array(errors[way]), np.array(inside[way]), float(np.mean(own))) for way in ways}
+WAYS = {
+    "expected variances": lambda means, variances, n: SampleMeans().fit(means, variances, n),
+    "t laws": lambda means, variances, n: SampleMeans(noise="t").fit(means, variances, n),
+    "one variance": lambda means, variances, n: GaussianMeans().fit(means, variances.mean() / n),
+    "one variance, REML": lambda means, variances, n: GaussianMeans("reml").fit(means, variances.mean() / n),
+}
 
 
-def batters(path: Path) -> Found:
-    """Return what is known of the players of 2005 does for the second half of the season; errors are over players."""
-    (x, n, pitcher), later, noise = players(path, (0.0, 1.0))
-    known = {"who pitches": pitcher, "log at bats": np.log(n)}
-    every = {"the default": BetaBinomial().fit(x, n)}
-    every |= {f"and {name}": BetaBinomialRegression().fit(x, n, z) for name, z in known.items()}
-    every["and both"] = BetaBinomialRegression().fit(x, n, np.column_stack(list(known.values())))
+def tables(draws: Iterable[tuple[Floats, Floats, Floats]]) -> Found:
+    """Return what each way to count noise has of tables of rows, from a list of (rows, truth, the truth's own noise)."""
+    own, errors, inside = [], {way: [] for way in WAYS}, {way: [] for way in WAYS}
+    for rows, truth, noise in draws:
+        own.append(np.mean((rows.mean(axis=1) - truth) ** 2 - noise))
+        for way, fit in WAYS.items():
+            model = fit(*summarised(rows))
+            error, held_, *_ = measured(lambda model=model: (model.posterior_mean_, *model.interval()), (), truth, noise)
+            errors[way].append(error)
+            inside[way].append(held_)
+    risks = {way: np.array(errors[way]) / np.mean(own) for way in WAYS}
+    spread = {way: float(risk.std(ddof=1) / np.sqrt(risk.size)) for way, risk in risks.items()}
+    return {way: (float(risks[way].mean()), spread[way], float(np.mean(inside[way]))) for way in WAYS}
+
+
+def whole_tables(prior: str, clients: int, design: str, ratio: float) -> Found:
+    """Return what tables of clients with five rows have; variances of means are 1, or 30-fold apart."""
+    draws = []
+    for replicate in range(TABLES[clients]):
+        (rows,), truth, noise = drawn("rows", prior, clients, design, 2, replicate)
+        draws.append((rows + (np.sqrt(ratio) - 1) * truth[:, None], np.sqrt(ratio) * truth, noise))
+    return tables(draws)
+
+
+def schools(path: Path) -> Found:
+    """Return what schools have, of five pupils each."""
+    _, reader, replicates = REAL["schools, 5 pupils"]
+    found = [reader(path, replicate) for replicate in range(replicates)]
+    return tables([(rows, truth, noise) for (rows,), truth, noise in found])
+
+
+def batters(path: Path, kinds: tuple[float, ...]) -> Found:
+    """Return what players of 2005 have in the second half of the season; errors are over players."""
+    (x, n, pitcher), later, noise = players(path, kinds)
+    known = {"log at bats": np.log(n)} | ({"who pitches": pitcher} if len(kinds) > 1 else {})
+    every = {"the default": BetaBinomial().fit(x, n), "likeliest prior": BetaBinomial("marginal-likelihood").fit(x, n)}
+    every |= {f"told {name}": BetaBinomialRegression().fit(x, n, z) for name, z in known.items()}
+    if len(kinds) > 1:
+        every["told both"] = BetaBinomialRegression().fit(x, n, np.column_stack(list(known.values())))
     loss = (x / n - later) ** 2 - noise
     found = {"own estimates": (1.0, 0.0, np.nan)}
+    first = np.zeros(0)
     for name, model in every.items():
         answer = model.posterior_mean_, *model.interval()
         _, inside, *_ = measured(lambda answer=answer: answer, (), later, noise)
         mine = (answer[0] - later) ** 2 - noise
-        ratio = mine.mean() / loss.mean()
-        error = np.std(mine - ratio * loss, ddof=1) / np.sqrt(n.size) / loss.mean()
-        found[name] = float(ratio), float(error), float(inside)
+        first = mine if name == "the default" else first
+        # The error of the default's is beside own estimates, of others beside the default: players are the same.
+        other = loss if name == "the default" else first
+        error = np.std(mine - mine.mean() / other.mean() * other, ddof=1) / np.sqrt(n.size) / loss.mean()
+        found[name] = float(mine.mean() / loss.mean()), float(error), float(inside)
     return found
 
 
@@ -143,8 +165,11 @@ def cells(path: Path) -> Iterator[tuple[str, str, str, Found]]:
         yield from ((f"{clients} {design} estimates", prior, str(r), estimates(prior, clients, design, r)) for r in RATIOS)
     for prior in ("normal", "t3", "spike 90 %"):
         yield from (("rows", prior, str(r), raw_rows(prior, r)) for r in RATIOS)
-        yield from ((f"100 clients, {design} rows", prior, "1.0", whole_tables(prior, design)) for design in DESIGNS)
-    yield "batters 2005", "real", "", batters(path)
+    for prior, m, design, r in product(("normal", "t3", "spike 90 %"), TABLES, DESIGNS, RATIOS[:3]):
+        yield f"{m} clients, {design} rows", prior, str(r), whole_tables(prior, m, design, r)
+    yield "schools, 5 pupils", "real", "", schools(path)
+    for name, kinds in PLAYERS.items():
+        yield name, "real", "", batters(path, kinds)
 
 
 if __name__ == "__main__":

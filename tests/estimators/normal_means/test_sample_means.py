@@ -14,8 +14,10 @@ from estimators.normal_means.prior_inference import (
     mean_squared_error,
     variance_interval,
 )
-from estimators.normal_means.sample_means import SampleLikelihood, SampleMeans
+from estimators.normal_means.sample_means import SampleMeans, TLikelihood
 from estimators.normal_means.variances import moderated_variances
+
+either_noise = pytest.mark.parametrize("noise", ["expected", "t"])
 
 
 def rows_of(m, n, seed=0, tau=1.0, spread=30.0):
@@ -129,18 +131,51 @@ def test_a_client_against_quadrature(given):
         assert model.mu_sd_ == pytest.approx(bend**-0.5, rel=1e-4)
 
 
+def test_the_prior_is_learnt_with_the_variances_that_rows_let_expect():
+    """Of clients whose variance has no mean, or one of more than ten times the moderated one, the likelihood takes that."""
+    y, s2, n = np.arange(8.0), np.array([1e-3, 2e-3, 0.5, 1.0, 2.0, 300.0, 900.0, 1e3]), np.array([2, 3, 4, 8, 2, 3, 4, 8])
+    model = SampleMeans("reml").fit(y, s2, n)
+    laws = stats.invgamma(model.degrees_ / 2, scale=model.degrees_ * model.variances_ / 2)
+    noise = np.minimum(laws.mean(), 10 * model.variances_)
+    assert 0 < np.sum(noise == 10 * model.variances_) < 8
+    known = GaussianMeans("reml").fit(y, noise)
+    for name in ("mu_", "mu_sd_", "tau2_"):
+        assert getattr(model, name) == pytest.approx(getattr(known, name), rel=1e-9)
+    expected = stats.norm(model.mu_, np.sqrt(model.tau2_ + noise)).logpdf(y).sum()
+    assert model.log_likelihood_ == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_few_clients_far_away_do_not_hide_that_clients_differ():
+    """A tenth of true values differ, by a hundred variances of rows: no estimate is worse than the client's own, on average.
+
+    A likelihood of t laws takes those for noisy clients, and all others for alike.
+    """
+    own, loss = 0.0, {"expected": 0.0, "t": 0.0}
+    for seed in range(12):
+        g = np.random.default_rng([11, seed])
+        truth = 10 * g.standard_normal(100) * (g.random(100) < 0.1)
+        x = truth[:, None] + np.exp(g.uniform(0, np.log(30), 100) / 2)[:, None] * g.normal(size=(100, 5))
+        own += np.mean((x.mean(axis=1) - truth) ** 2)
+        for noise in loss:
+            model = SampleMeans(noise=noise).fit(x.mean(axis=1), x.var(axis=1, ddof=1), 5)
+            loss[noise] += np.mean((model.posterior_mean_ - truth) ** 2)
+    assert loss["expected"] < own
+    assert loss["t"] > 1.5 * loss["expected"]
+
+
 def test_likelihood_against_the_t_law():
     """With tau2 = 0 the density of every mean is a t density."""
     _, y, s2, _ = rows_of(9, 4, seed=3)
-    model = SampleMeans("fixed", mu=0.1, tau2=0.0).fit(y, s2, 4)
+    model = SampleMeans("fixed", mu=0.1, tau2=0.0, noise="t").fit(y, s2, 4)
     expected = stats.t(model.degrees_, 0.1, np.sqrt(model.variances_)).logpdf(y).sum()
     assert model.log_likelihood_ == pytest.approx(expected, abs=1e-5)
 
 
-def test_residuals_are_made_normal_before_their_squares_are_summed():
+@either_noise
+def test_residuals_are_made_normal_before_their_squares_are_summed(noise):
     """With tau2 = 0 a residual is t, with more it is a sum of a t and a normal, by quadrature."""
     _, y, s2, _ = rows_of(9, 4, seed=3)
-    model = SampleMeans("fixed", mu=0.1, tau2=0.0).fit(y, s2, 4)
+    model = SampleMeans("fixed", mu=0.1, tau2=0.0, noise=noise).fit(y, s2, 4)
     squares = model.likelihood().squares(np.array([0.0, 2.0 / model.unit2]))
     laws = [stats.t(d, 0.1, np.sqrt(v)) for d, v in zip(model.degrees_, model.variances_, strict=True)]
     assert squares[0] == pytest.approx(sum(special.ndtri(law.cdf(x)) ** 2 for law, x in zip(laws, y, strict=True)), rel=1e-4)
@@ -174,11 +209,12 @@ def test_one_variance_for_all_gives_the_analysis_of_variance():
     assert (found.df, found.residual_df) == (4, 18)
 
 
-def test_profiles_fall_by_half_a_quantile_of_chi_square():
+@either_noise
+def test_profiles_fall_by_half_a_quantile_of_chi_square(noise):
     _, y, s2, _ = rows_of(15, 4, seed=4)
-    model = SampleMeans("marginal-likelihood").fit(y, s2, 4)
+    model = SampleMeans("marginal-likelihood", noise=noise).fit(y, s2, 4)
     for end in coefficient_intervals(model, method="profile")[0]:
-        at_end = SampleMeans("marginal-likelihood", mu=end).fit(y, s2, 4)
+        at_end = SampleMeans("marginal-likelihood", mu=end, noise=noise).fit(y, s2, 4)
         assert model.log_likelihood_ - at_end.log_likelihood_ == pytest.approx(special.chdtri(1, 0.05) / 2, rel=1e-4)
     low, high = variance_interval(model, method="q-profile")
     assert low < model.tau2_ < high
@@ -193,11 +229,12 @@ def test_formulas_for_known_variances_are_refused():
     np.testing.assert_allclose(mean_squared_error(pooled), mean_squared_error(known), rtol=1e-9)
 
 
-def test_likelihood_is_largest_at_the_fit():
+@either_noise
+def test_likelihood_is_largest_at_the_fit(noise):
     _, y, s2, _ = rows_of(20, 4, seed=4)
-    model = SampleMeans("marginal-likelihood").fit(y, s2, 4)
+    model = SampleMeans("marginal-likelihood", noise=noise).fit(y, s2, 4)
     for mu, tau2 in ((0.01, 1.0), (-0.01, 1.0), (0.0, 1.01), (0.0, 0.99)):
-        other = SampleMeans("fixed", mu=model.mu_ + mu, tau2=model.tau2_ * tau2).fit(y, s2, 4)
+        other = SampleMeans("fixed", mu=model.mu_ + mu, tau2=model.tau2_ * tau2, noise=noise).fit(y, s2, 4)
         assert other.log_likelihood_ < model.log_likelihood_
     assert model.converged_
 
@@ -272,6 +309,8 @@ def test_rows_that_do_not_suffice_are_named():
             SampleMeans().fit(*arguments)
     with pytest.raises(ValueError, match="prior"):
         SampleMeans("moments").fit([1.0, 2, 3], [1.0, 1, 1], 5)
+    with pytest.raises(ValueError, match="noise must be one of"):
+        SampleMeans(noise="normal").fit([1.0, 2, 3], [1.0, 1, 1], 5)  # pyright: ignore[reportArgumentType]
     model = SampleMeans().fit([1.0, 2, 3, 7], [1.0, 0.0, 1, 0], [5, 5, 5, 1])  # rows that agree, and a single row
     assert np.isfinite(model.interval()).all()
 
@@ -289,7 +328,7 @@ def test_joint_draws_have_the_posterior_laws_of_the_clients(prior):
 
 
 def test_passes_over_the_data_are_counted_one_by_one():
-    law = SampleLikelihood(np.array([0.0, 1.0, 3.0]), np.ones(3), np.full(3, 4.0), np.ones((3, 1)), 1.0, "reml", 0.0)
+    law = TLikelihood(np.array([0.0, 1.0, 3.0]), np.ones(3), np.full(3, 4.0), np.ones((3, 1)), 1.0, "reml", 0.0)
     law.look(0.5, np.array([-1.0, 0.0, 2.0]))
     law.look(0.7, np.array([-1.0, 0.0, 2.0]))
     assert law.passes == 2
