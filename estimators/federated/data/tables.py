@@ -72,7 +72,7 @@ def table(
         raise ValueError(f"sha256 must be one, 64 hexadecimal digits, got {shown(sha256)}")
     classes, seed = index("classes", classes, 0), index("seed", seed, 0)
     held_share("test_fraction", test_fraction)
-    if features is not None and (isinstance(features, str) or not all(isinstance(name, str) for name in features)):
+    if features is not None and not all(isinstance(name, str) for name in features):
         raise ValueError(f"features must be a list of names of columns, got {shown(features)}")
     content = reader.read(path)
     read = arrays if path.suffix.lower() == ".npz" else columns

@@ -3,6 +3,7 @@
 import io
 import struct
 import zlib
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import scipy.io
 from scipy import stats
 
 from estimators.federated import data, schedule
-from estimators.federated.algorithms import DPAdaPeD, FedAvgPlus, FeO2, Mocha, RobustHDP
+from estimators.federated.algorithms import DPAdaPeD, FedAvg, FedAvgPlus, FeO2, Mocha, RobustHDP
 from estimators.federated.audit import row_statistics
 from estimators.federated.data import synthetic_federation
 from estimators.federated.data.matlab import cell_arrays, elements
@@ -23,6 +24,7 @@ from estimators.federated.pairs import PairStep, checked_pairs
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.schedule import GaussianNoise
 from estimators.federated.task import Task
+from estimators.federated.training import training
 
 WORK = {"rule": "fixed", "n_steps": 2, "batch_size": 4}
 
@@ -74,6 +76,11 @@ def test_the_ends_of_whole_settings():
     RobustHDP(learning_rate=0.1, privacy=privacy, every=10**7)
     with pytest.raises(ValueError, match="every"):
         RobustHDP(learning_rate=0.1, privacy=privacy, every=10**7 + 1)
+    once = partial(training, FedAvg(learning_rate=0.1), task())
+    assert next(once(rounds=1, every=10**7)).record["round"] == 1
+    for more in ({"rounds": 1, "every": 10**7 + 1}, {"rounds": 10**7 + 1}):
+        with pytest.raises(ValueError, match=list(more)[-1]):
+            next(once(**more))
     FedAvgPlus(learning_rate=0.1, tuning_steps=10**6)
     with pytest.raises(ValueError, match="tuning_steps"):
         FedAvgPlus(learning_rate=0.1, tuning_steps=10**6 + 1)

@@ -171,6 +171,24 @@ def test_the_claim_for_one_client_is_of_updates_and_counts_together():
         assert ("counts" in one.mechanism, "counts" in many.mechanism) == (True, False)
 
 
+@pytest.mark.parametrize(("rate", "count_noise"), [(0.4, 2.5), (1.0, 1.6)])
+def test_one_client_is_judged_by_the_likelihood_ratios_of_updates_alone_and_of_both(monkeypatch, rate, count_noise):
+    """By SciPy's densities: updates move by 1, counts by -1/2, together and with a chance of `rate`."""
+    monkeypatch.setattr(audit_cases, "judged", lambda name, claim, worlds, **how: worlds)
+    how = {"rate": rate, "multiplier": 1.5, "count_noise": count_noise}
+    worlds = audit_cases.clients(**how, rounds=20, seed=3)
+    made = DPFedAvg(learning_rate=1e-3, clip=1.0, clip_rate=1e-4, delta=0.01, **how)
+    z = (1.5**-2 - (2 * count_noise) ** -2) ** -0.5  # so that both together have the noise of `multiplier`
+    for canary, seen in enumerate(worlds):
+        updates, counts = client_releases(made, canary=bool(canary), rounds=20, seed=6 + canary)
+        normal = [stats.norm(m, z).logpdf(updates[:, 0]) for m in (0.0, 1.0)]
+        for column, added in ((0, (0.0, 0.0)), (4, [stats.norm(m, count_noise).logpdf(counts) for m in (0.0, -0.5)])):
+            absent, there = (one + more for one, more in zip(normal, added, strict=True))
+            ratio = np.logaddexp(np.log1p(-rate) if rate < 1 else -np.inf, np.log(rate) + there - absent)
+            np.testing.assert_allclose(seen[:, column], ratio, rtol=1e-9, atol=1e-12)
+        np.testing.assert_array_equal(seen[:, 8], counts)
+
+
 def test_audits_have_seed_0_unless_they_are_told_otherwise():
     for case in (
         partial(audit_cases.rows, batch=100, silo_count=20),

@@ -300,6 +300,8 @@ def test_a_pool_of_rows_is_given_to_clients_by_a_step(beside):
         ("csv", {}, {"response": "z"}, "response must be in .*my.csv, and it has no column 'z'; it has client,x0,x1,x2,y"),
         ("csv", {}, {"client": "school"}, "has no column 'school'"),
         ("csv", {}, {"features": ["x0", "x9"]}, "has no column 'x9'"),
+        ("csv", {}, {"features": "x0"}, "features must be a list, got 'x0'"),
+        ("csv", {}, {"features": [0]}, "features must be a list of names of columns, got"),
         ("csv", {}, {"classes": 2}, r"y in row 1 is no label; labels are 0..1"),
         ("npz", {"y": np.zeros(39)}, {}, r"as many rows each; got x \(40, 3\), y \(39,\)"),
         ("npz", {"x": np.full((40, 3), np.nan)}, {}, "x must hold finite numbers"),
