@@ -94,6 +94,21 @@ def test_likelihood_and_posterior_by_scipy():
     )
 
 
+def test_draws_given_one_prior_are_of_each_clients_own_law_and_independent():
+    shares = BetaBinomialRegression("marginal-likelihood").fit(SICK, SIZE, PERIOD)
+    mean, phi = shares.prior_mean_, shares.concentration_
+    betas = stats.beta(mean * phi + SICK, (1 - mean) * phi + SIZE - SICK)
+    rates = GammaPoissonRegression("marginal-likelihood").fit(EVENTS, EXPOSURE, Z)
+    k = rates.concentration_
+    gammas = stats.gamma(k + np.array(EVENTS), scale=1 / (k / rates.prior_mean_ + EXPOSURE))
+    for model, laws in ((shares, betas), (rates, gammas)):
+        even = laws.cdf(model.sample_posterior(np.random.default_rng(1), 4000))
+        assert even.shape == (4000, model.posterior_mean_.size)
+        assert stats.kstest(even, "uniform").pvalue.min() > 1e-6
+        apart = np.corrcoef(even, rowvar=False) - np.eye(even.shape[1])
+        assert np.abs(apart).max() < 6 / np.sqrt(4000)
+
+
 def test_coordinates_of_covariates_say_nothing():
     model = BetaBinomialRegression().fit(SICK, SIZE, PERIOD)
     moved = BetaBinomialRegression().fit(SICK, SIZE, 1e6 + 1e3 * PERIOD)

@@ -387,6 +387,18 @@ def test_all_maxima_of_a_wavy_cell_are_found(loops, seed):
     assert heights[:found] == pytest.approx([float(polynomial(x)) for x in roots], rel=1e-12)
 
 
+def test_a_maximum_behind_two_equal_coefficients_is_found(loops):
+    """The cell falls, is level between two coefficients, rises and falls; SciPy's root of the derivative is its maximum."""
+    cell = np.array([40.0, 20, 5, 0, 0, 5, 20, 60, 90, 100, 90, 60, 30, 10, 3, 0])
+    polynomial = interpolate.BPoly(cell[:, None], [0, 1])
+    top = optimize.brentq(polynomial.derivative(), 0.3, 1.0, xtol=1e-15)
+    assert polynomial(top) > polynomial(np.linspace(0.3, 1, 8)).max()
+    places, heights = np.zeros((2, 8))
+    found = loops.peaks(cell[None], np.array([0]), np.array([-1]), np.array([2.0]), np.array([0.5]), 2.0, places, heights)
+    assert places[:found] == pytest.approx([2.0, 2 + 0.5 * top], abs=1e-8)
+    assert heights[:found] == pytest.approx([40.0, float(polynomial(top))], rel=1e-12)
+
+
 @pytest.mark.parametrize(("width", "atoms"), [(300.0, 135), (1000.0, 421), (6000.0, 2056)])
 def test_many_atoms_reach_the_optimum(width, atoms, monkeypatch):
     """Thousands of well separated atoms: certified, and the first case by SciPy's densities everywhere as well."""

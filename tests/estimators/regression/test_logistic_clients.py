@@ -298,3 +298,10 @@ def test_a_plane_that_separates_is_found_in_any_unit(unit):
     assert 1 in separating(apart)
     mixed = ClientRows(apart.X, np.array([0.0, 1, 0, 1]), np.array([4]))
     assert separating(mixed) == []
+
+
+def test_what_separates_is_the_same_whichever_label_is_called_1():
+    """Three rows of one label against two, one of them in the plane: the feature separates without the intercept."""
+    X = np.column_stack([np.ones(5), [-1.0, -1, -1, 0, 1]])
+    for y in (np.array([0.0, 0, 0, 1, 1]), np.array([1.0, 1, 1, 0, 0])):
+        assert separating(ClientRows(X, y, np.array([5]))) == [1]

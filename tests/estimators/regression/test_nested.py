@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, multivariate_t
 
 from estimators.regression.client_rows import ClientRows, Groups, RegressionTally, Tallies
 from estimators.regression.covariances import Coordinates
@@ -190,6 +190,27 @@ def test_slopes_are_those_of_the_value():
             assert state.by_root[place] == pytest.approx(slope, abs=close)
         for level in (0, 1):  # the slope in the covariance itself gives that in its root
             np.testing.assert_allclose(-2 * state.by_covariance[level] @ roots[level], state.by_root[level], atol=5 * close)
+
+
+def test_a_wide_law_of_mu_counts_as_scipys_cauchy():
+    """Labels that a feature separates: with the law there is a maximum, of the likelihood given mu and the law of mu."""
+    Xs, _, groups = simulate(d=2)
+    Ys = [(X[:, 1] > 0.1).astype(float) for X in Xs]
+    rows, codes = ClientRows.read(Xs, Ys), Groups.read(groups, len(Xs), True)
+    coordinates = Coordinates.of(Tallies.of(rows).pooled(), len(rows.Y))
+    roots = np.array([[[0.5], [0.2]], [[0.3], [-0.3]]])
+    best = NestedQuadrature(rows, coordinates, None, 1e-8, codes, True).at(*roots)
+    law = multivariate_t(np.zeros(2), 2.5**2 * np.eye(2), df=1)
+    unlikely = law.logpdf(np.zeros(2)) - law.logpdf(best.phi)
+    assert best.settled
+    assert unlikely > 0.5
+    given = NestedQuadrature(rows, coordinates, coordinates.out @ best.phi, 1e-8, codes).at(*roots)
+    assert best.law == pytest.approx(unlikely, rel=1e-12)
+    assert best.loss == pytest.approx(given.loss + unlikely, abs=1e-8)
+    for step in (0.05 * np.eye(2), -0.05 * np.eye(2)):
+        for phi in best.phi + step:
+            beside = NestedQuadrature(rows, coordinates, coordinates.out @ phi, 1e-8, codes).at(*roots).loss
+            assert beside + law.logpdf(np.zeros(2)) - law.logpdf(phi) > best.loss
 
 
 def test_order_and_units_and_origin_do_not_matter():
