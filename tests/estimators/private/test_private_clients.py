@@ -1,7 +1,9 @@
 """What leaves a client: private by enumeration, unbiased with the stated variance, nothing but the report, no bad input."""
 
 import json
+import math
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
@@ -112,6 +114,14 @@ def test_clipped_rows_are_never_longer_than_the_norm(row, bits, norm):
     assert np.sum(whole**2) <= 4**bits
     if 0 < np.linalg.norm(row) <= norm:
         np.testing.assert_allclose(whole[0] * norm / 2**bits, row, atol=norm / 2**bits * (1 + 1e-9))
+
+
+def test_rows_on_the_grid_of_16_bits_stay_and_longer_ones_end_at_the_norm():
+    """Also those of exactly the norm, in any direction; what is between two places goes towards 0."""
+    rows = [[4, 0, 0], [0, -4, 0], [0, 0, 4], [0.25, -1.5, 3], [2.4, 0, -3.2], [-64, 0, 0], [1 / 3, 0, -1 / 7]]
+    whole = RegressionClient(norm=4.0, eps=1.0, delta=1e-5).clip([row[:2] for row in rows], [row[2] for row in rows])
+    short = [[Fraction(x) * 2**16 / max(4, abs(rows[i][0])) for x in row] for i, row in enumerate(rows)]
+    assert whole.tolist() == [[math.trunc(x) for x in row] for row in short]
 
 
 def test_sensitivity_of_products_is_attained_by_orthogonal_rows():

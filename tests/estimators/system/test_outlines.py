@@ -52,7 +52,7 @@ def test_an_outline_is_the_same_after_json(path):
 
 
 def test_what_is_known_is_not_read_again_and_says_the_same(tmp_path, monkeypatch):
-    folder, kept = tmp_path / "pack", tmp_path / "build" / "outlines.json"
+    folder, kept = tmp_path / "pack", tmp_path / "build" / "cache" / "outlines.json"  # folders that are not there yet
     folder.mkdir()
     plain = fingerprints(Sources(package(folder)))
     first = Sources(package(folder), outlines=kept)
