@@ -291,6 +291,24 @@ def by_ratio(rows, head):
     return [*lines, ""]
 
 
+def overall(rows):
+    """Return a table of laws over all cells of such rows: least coverage, average risk, the most above the best law."""
+    cells = {}
+    for row in rows:
+        place = row["cell"], row["prior"], row["ratio"]
+        cells.setdefault(place, {})[row["choice"]] = float(row["risk"]), float(row["held"])
+    lines = [
+        "| law, over all of these cells | held at least % | average risk | at most above the best law |",
+        "| --- " * 4 + "|",
+    ]
+    for law in next(iter(cells.values())):
+        risks = [found[law][0] for found in cells.values()]
+        above = max(found[law][0] - min(risk for risk, _ in found.values()) for found in cells.values())
+        least = min(found[law][1] for found in cells.values())
+        lines.append(f"| {law} | {100 * least:.1f} | {np.mean(risks):.3f} | {above:.3f} |")
+    return [*lines, ""]
+
+
 def limits(path=HOME / "arena_limit.csv", defaults=HOME / "defaults.csv"):
     """Return the section on what other choices gain in such cells, and lose in others."""
     rows = read(path)
@@ -314,9 +332,10 @@ def limits(path=HOME / "arena_limit.csv", defaults=HOME / "defaults.csv"):
         "",
         "**Few clients.** They differ little in the cells of the arena (between over within is 1, and about .1 where counts",
         "are narrow): whoever guesses a small spread gains, the more so who pools all. What has less risk there than the",
-        "default's law (Strawderman) holds less often where clients differ more, and has more risk there with estimates.",
-        "The default is chosen for intervals that hold.",
+        "default's law (Strawderman) holds less often where clients differ more, or has more risk in other cells. The",
+        "default is chosen for intervals that hold.",
         "",
+        *overall([row for row in rows if row["cell"].endswith(" estimates")]),
         *by_ratio(of(lambda cell: cell.endswith(" estimates")), "cell | prior | law"),
         *by_ratio(counts, "cell | prior | law"),
         "**Raw rows.** How noisy a client is, is judged by its rows alone. To count its distance from the others as noise",
@@ -324,14 +343,16 @@ def limits(path=HOME / "arena_limit.csv", defaults=HOME / "defaults.csv"):
         "noisy ones.",
         "",
         *by_ratio(of(lambda cell: cell == "rows"), "cell | prior | noise judged by"),
-        "The likelihood of the prior still counts it so. To take moderated variances for the true ones there gains with a",
-        "spike of 90 %, and loses where true values are normal. Models of ours with other priors take one variance for all.",
+        "So does the likelihood of the prior: it counts the variances that rows let expect. One of t laws,",
+        '`SampleMeans(noise="t")`, gains where true values differ little, and loses most where a few are far from the',
+        "others. One variance for all, which peers take, gains a little where it is true, and loses where it is not.",
         "",
-        *by_ratio(of(lambda cell: cell.endswith(" rows")), "cell | prior | likelihood"),
-        "**Players.** Averages and at bats are not independent: who bats better bats more, and pitchers do neither. The",
-        "default is told nothing of it. What it gains where it is told, with errors over players:",
+        *by_ratio(of(lambda cell: cell.endswith(" rows")), "cell | prior | noise"),
+        "**Real data.** Schools' variances hardly differ. Players' averages and at bats are not independent: who bats",
+        "better bats more, and pitchers do neither. The default is told nothing of it; it gains where it is. Errors of",
+        "players are over players: of the default beside own estimates, of others beside the default.",
         "",
-        "| cell | model | risk | its error | held % |",
+        "| cell | choice | risk | its error | held % |",
         "| --- " * 5 + "|",
         *(f"| {r['cell']} | {r['choice']} | {r['risk']} | {r['risk_se']} | {percent(r['held'])} |" for r in real),
         "",

@@ -6,8 +6,8 @@ By hand, some minutes of one processor; players and schools need the folder of t
 
 Few estimates: laws of the spread between clients.  Rows: whether a client's variance is judged by its rows alone, or by how
 far it lies from the others too, and how the likelihood of the prior counts it.  Players: how they differ, and what is known
-of them besides.  Each has its risk over that of own estimates and how often 95 % intervals hold.  Belongs here: these cells.  Laws for fewer
-and more clients are in ``defaults``, peers in ``arena``.
+of them besides.  Each has its risk over that of own estimates and how often 95 % intervals hold.  Belongs here: these cells.
+Laws for fewer and more clients are in ``defaults``, peers in ``arena``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,11 @@ HERE = {
 }
 RATIOS, SIZE, DEGREES = (0.1, 1.0, 10.0, 30.0), 3000, 3.0
 TABLES = {5: 400, 20: 200, 100: 60}  # of so many clients
-FEW = (("normal", 5, "unequal"), ("t3", 5, "unequal"), ("normal", 5, "equal"), ("two-point", 10, "unequal"))
+FEW = (
+    *((prior, 5, "unequal") for prior in NORMAL), ("normal", 5, "equal"), ("spike 90 %", 5, "equal"),
+    *((prior, 10, "unequal") for prior in ("normal", "two-point", "spike 50 %")),
+    *((prior, 10, "equal") for prior in ("normal", "spike 90 %")),
+)  # fmt: skip
 PLAYERS = {"batters 2005": (0.0, 1.0), "batters 2005, no pitchers": (0.0,), "batters 2005, pitchers": (1.0,)}
 Found = dict[str, tuple[float, float, float]]
 Floats = np.ndarray
