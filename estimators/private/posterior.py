@@ -650,9 +650,11 @@ def shrunk(
             part = np.where((near < np.sqrt(OPEN)) & (far > reach), 1.0, part)
         crossing = at[rows, inner] + part * (at[rows, outer] - at[rows, inner])
         opened = (fall[rows, 0 if step < 0 else -1] < np.sqrt(OPEN)) & (end != bound)
-        beyond = np.clip(end + step * (high - low) / 2, least, most)
+        beyond = np.clip(end + step * (high - low), least, most)
         ends.append((np.where(opened, beyond, np.where(outer == inner, end, crossing)), opened))
     (new_low, open_low), (new_high, open_high) = ends
+    # What is opened at one end keeps the other: shrunk there it would creep along a slope, by `DROP` at a time.
+    new_low, new_high = np.where(open_high & ~open_low, low, new_low), np.where(open_low & ~open_high, high, new_high)
     across = size - kept[:, ::-1].argmax(axis=1) - kept.argmax(axis=1)
     return new_low, new_high, ~open_low & ~open_high & (across > ENOUGH * size)
 

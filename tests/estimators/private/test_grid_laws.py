@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from estimators.private import posterior
+from estimators.accounting import Guarantee
+from estimators.private import RateReport, posterior
 from estimators.private.mean_posterior import TruncatedNormals
 from estimators.private.posterior import (
     GridLaws,
@@ -19,6 +20,7 @@ from estimators.private.posterior import (
     located,
     node_intervals,
 )
+from estimators.private.rate_posterior import Betas, RateClients
 
 RNG = np.random.default_rng
 LOW, HIGH = -1.0, 3.0
@@ -264,6 +266,32 @@ def test_many_reports_take_fewer_nodes():
         hyper, found, _ = located(Table(reports, np.arange(m), family, ranges), ranges)
         assert found.centre.size == nodes
         assert isinstance(hyper, Hyperposterior)
+
+
+@pytest.mark.parametrize(
+    ("size", "n", "mean", "spread"), [(170_000, 8, 0.97, 0.22), (50_000, 2, 0.1, 0.35), (900_000, 3, 0.97, 0.1)]
+)
+def test_ranges_are_found_from_a_start_that_is_many_errors_off(size, n, mean, spread):
+    """Averages of arcsines of few trials are biased; against sums over SciPy's law of counts, means and spreads uniform."""
+    k = np.arange(n + 1)
+    means, spreads = mean + np.linspace(-0.04, 0.04, 1601) * spread, spread * np.linspace(0.6, 1.4, 401)
+    at, wide = np.meshgrid(means, spreads, indexing="ij")
+    rest = wide**-2 - 1
+    count = np.rint(size * stats.betabinom.pmf(k, n, mean * (spread**-2 - 1), (1 - mean) * (spread**-2 - 1))).astype(int)
+    sent = Guarantee(np.inf, 0.0, "row", "client", "none")
+    some = [(RateReport("", n, sent, "ones", n, float(j), 0.0), c) for j, c in zip(k, count, strict=True) if c]
+    found = fit(RateClients([r for r, _ in some], np.array([c for _, c in some])), Betas(), np.arange(len(some)))
+    log = sum(c * stats.betabinom.logpmf(j, n, at * rest, (1 - at) * rest) for j, c in zip(k, count, strict=True))
+    weight = np.exp(log - log.max())
+    cell = (means[1] - means[0]) * (spreads[1] - spreads[0])
+    assert found.evidence == pytest.approx(log.max() + np.log(weight.sum() * cell), abs=5e-3)
+    weight /= weight.sum()
+    said = Betas.moments(found.nodes.centre, found.nodes.spread)[0], found.nodes.spread
+    for values, told in zip((at, wide), said, strict=True):
+        average = np.sum(weight * values)
+        sd = np.sqrt(np.sum(weight * (values - average) ** 2))
+        assert found.nodes.weight @ told == pytest.approx(average, abs=0.01 * sd)
+        assert np.sqrt(found.nodes.weight @ (told - average) ** 2) == pytest.approx(sd, rel=0.01)
 
 
 def test_equal_reports_are_found_once():

@@ -136,7 +136,9 @@ def test_a_range_ends_where_the_density_has_fallen():
     assert enough[0]
     at = np.linspace(-3.0, 6.0, 41)[None]  # ends where the density is not small
     low, high, enough = posterior.shrunk(-((at - 0.7) ** 2) / 2, at, -3.0, 6.0, -20.0, 20.0)
-    assert (low[0], not enough[0]) == (pytest.approx(-3.0 - 9.0 / 2), True)
+    assert (low[0], high[0], not enough[0]) == (pytest.approx(-3.0 - 9.0), 6.0, True)  # twice as wide, and no end is lost
+    low, high, enough = posterior.shrunk(8.0 * at, at, -3.0, 6.0, -20.0, 20.0)  # a slope, of which the top is far away
+    assert (low[0], high[0], not enough[0]) == (-3.0, pytest.approx(6.0 + 9.0), True)
     low, high, enough = posterior.shrunk(-((at - 0.7) ** 2) / 2, at, -3.0, 6.0, -3.0, 20.0)
     assert (low[0], enough[0]) == (-3.0, True)  # but where nothing is beyond
 
