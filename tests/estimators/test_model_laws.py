@@ -135,3 +135,13 @@ def test_one_prior_and_own_numbers_make_posterior_means(model):
         pytest.skip("of one prior without covariates only; private weights are those of linear estimates")
     mean = model.weights_ * model.own_numbers() + (1 - model.weights_) * model.prior_summary()["mean"]
     np.testing.assert_allclose(mean, model.posterior_mean_, rtol=1e-9)
+
+
+def test_atoms_are_where_clients_may_be_and_under_one_prior_the_only_places_where_two_are_equal(model):
+    atoms = model.atoms()
+    for t in atoms.tolist():
+        assert (model.posterior_cdf(t) > model.posterior_cdf(t, strict=True)).any()
+    if model.independent:  # of several priors each may have a point of its own
+        draws = np.sort(model.sample_posterior(RNG(4), 200), axis=1)
+        equal = np.unique(draws[:, 1:][np.diff(draws) == 0])
+        assert all(np.isclose(t, atoms, rtol=1e-12).any() for t in equal.tolist())

@@ -11,7 +11,7 @@ from scipy import integrate, optimize, stats
 from estimators.accounting import Guarantee
 from estimators.private import RateReport, exact_batches, exact_noise, posterior
 from estimators.private.mean_posterior import TruncatedNormals
-from estimators.private.posterior import Hyperposterior, Nodes, Part, Places, Ranges, Window
+from estimators.private.posterior import Hyperposterior, Nodes, Part, Places, Ranges, Table, Window
 from estimators.private.rate_posterior import BetaMixtures, Betas, RateClients, check, merged, rate_posteriors
 
 RNG = np.random.default_rng
@@ -218,6 +218,28 @@ def test_likelihoods_of_rates_sum_over_all_numbers_of_ones():
     pairs = RateClients([report("two-point", 0.49, 0.3, 1, "pairs")], np.ones(1, int))
     assert pairs.centre[0] == pytest.approx(2 * np.arcsin(np.sqrt(0.7)))
     assert pairs.n.tolist() == [2]
+
+
+def test_corners_of_laplace_noise_are_resolved_wherever_they_are_between_places():
+    """Of counts with noise that is wider than what the binomial law smooths: likelihoods in closed form, by tilted laws."""
+    n, fall, values = 20_000, 1 / 4200, np.array([4000.0, 7400.0, 7500.0, 7600.0, 7700.0, 12_000.0])
+    reports = [report("discrete-laplace", value, 1 / (2 * np.sinh(fall / 2) ** 2), n) for value in values]
+    whole = Ranges(0.1, 0.0, float(np.arcsinh(10.0)), np.array([0.0, 3.0]), np.zeros(2), np.full(2, np.pi))
+    table = Table(RateClients(reports, np.ones(6, int)), np.arange(6), Betas(), whole)
+    laws = table.laws(Nodes(np.array([1.4]), np.array([0.4]), np.ones(1)), np.arange(6))
+    angle = (np.arange(20_000) + 0.5) * np.pi / 20_000
+    p = np.sin(angle / 2) ** 2
+    up, down, value = 1 - p + p * np.exp(fall), 1 - p + p * np.exp(-fall), values[:, None]
+    log = np.logaddexp(
+        n * np.log(up) - fall * value + stats.binom.logcdf(value, n, p * np.exp(fall) / up),
+        n * np.log(down) + fall * value + stats.binom.logsf(value, n, p * np.exp(-fall) / down),
+    )
+    shapes = Betas.shapes(np.array(1.4), np.array(0.4))
+    density = np.exp(log - log.max()) * stats.beta.pdf(p, *shapes) * np.sin(angle)
+    below = np.cumsum(density, axis=1) / density.sum(axis=1, keepdims=True)
+    at = np.arange(99, 19_900, 60)
+    found = [laws.cdf(float(np.sin((angle[i] + angle[i + 1]) / 4) ** 2)) for i in at]
+    np.testing.assert_allclose(np.transpose(found), below[:, at], atol=6e-5)
 
 
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "none"])

@@ -95,6 +95,16 @@ def test_a_client_at_home_takes_its_own_report_out_of_the_prior(told):
     assert sure.mean().tolist() == [2.0]
 
 
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_client_at_home_who_alone_told_anything_keeps_its_own_mean_in_any_unit(unit):
+    """The law of the centre is that of its report alone; without it nothing is known, whatever the unit is."""
+    told = 1.7 * unit, 0.6 * unit**2
+    prior = Prior.known(mu=told[0], tau2=0.5 * unit**2, mu_sd=float(np.sqrt(1.1)) * unit)
+    law = prior.at_home(2.2 * unit, 0.3 * unit**2, told)
+    assert law.mean()[0] == pytest.approx(2.2 * unit, rel=1e-9)
+    assert law.sd()[0] == pytest.approx(np.sqrt(0.3) * unit, rel=1e-9)
+
+
 def test_mixtures_of_normal_laws_with_points_among_them():
     weights, means, variances = (
         np.array([[0.3, 0.5], [0.7, 0.5]]),
