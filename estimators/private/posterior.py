@@ -16,6 +16,7 @@ Belongs here: that grid, the search for the ranges, and the laws that come out. 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
@@ -186,10 +187,14 @@ class Nodes(NamedTuple):
 
 
 class Hyperposterior(NamedTuple):
-    """The log density of spreads and centres given all reports, up to a constant, at Gauss's nodes in their ranges."""
+    """The log density of spreads and centres given all reports, up to a constant, at Gauss's nodes in their ranges.
+
+    ``settled`` says whether the ranges hold all that matters.
+    """
 
     ranges: Ranges
     log: Floats
+    settled: bool = True
 
     def lattice(self) -> Nodes:
         """Return many nodes, by splines between the few: averages need no more of these, but quantiles fall between them.
@@ -568,6 +573,10 @@ def fit(clients: Clients, family: Family, whose: Ints) -> Fitted:
     ranges = located(Table(clients, some, family, ranges), ranges)[0].ranges
     table = Table(clients, everybody, family, ranges)
     found, nodes, log = located(table, ranges)
+    if not found.settled:
+        warnings.warn(
+            "the search for the prior's centre and spread did not settle; do not use the fit", RuntimeWarning, stacklevel=4
+        )
     largest = float(log.max())
     weight = np.exp(log - largest)
     evidence = largest + float(np.log(weight.sum()))
@@ -620,8 +629,9 @@ def located(table: Table, ranges: Ranges) -> tuple[Hyperposterior, Nodes, Floats
         new_low, new_high, enough = shrunk(log, centre, low, high, family.low, family.high)
         (first,), (end,), (many,) = shrunk(here[None], at[None], ranges.low, ranges.high, 0.0, top)
         passes += 1
-        if (enough[matter].all() and many) or passes == PASSES:
-            return Hyperposterior(ranges, log), nodes, (weighted + measure[:, None]).ravel()
+        settled = bool(enough[matter].all() and many)
+        if settled or passes == PASSES:
+            return Hyperposterior(ranges, log, settled), nodes, (weighted + measure[:, None]).ravel()
         ranges = Ranges(ranges.unit, float(first), float(end), at, new_low, new_high)
 
 

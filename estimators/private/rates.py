@@ -119,8 +119,8 @@ class PrivateRates(PrivateModel):
     boundary_ : None, "no differences" (estimated variance <= 0) or "only zeros and ones" (not
         below mu (1 - mu)).
     weights_ : weights of the clients' own reports in the best linear estimates, 0 for "pairs".
-    posterior_mean_, posterior_sd_ ; converged_ (True), n_iter_ (1), log_likelihood_ : log probability (for continuous
-        noise: density, up to constants of the noise) of the reports at the fitted prior.
+    posterior_mean_, posterior_sd_ ; converged_ (False with a warning), n_iter_ (1), log_likelihood_ : log probability (for
+        continuous noise: density, up to constants of the noise) of the reports at the fitted prior.
     guarantees_, guarantee_, clients_ : see ``PrivateModel``.
 
     >>> import numpy as np
@@ -175,7 +175,7 @@ class PrivateRates(PrivateModel):
         sampling = (mu * (1 - mu) - sigma2) / trials + noise / trials**2
         self.weights_ = np.where([r.statistic == "pairs" for r in reports], 0.0, sigma2 / (sigma2 + sampling))
         self.posterior_mean_, self.posterior_sd_ = self.posteriors_.mean(), self.posteriors_.sd()
-        self.converged_, self.n_iter_ = True, 1
+        self.n_iter_ = 1
         self.prior_ = BetaPrior(mu, sigma2)
         self.keep(reports)
         return self
@@ -190,7 +190,7 @@ class PrivateRates(PrivateModel):
         first, whose, count = distinct([(r.statistic, r.trials, r.guarantee, r.noise_variance, r.value) for r in reports])
         found = fit(RateClients([reports[i] for i in first], count), Betas(), whose)
         self.nodes_, self.posteriors_, self.log_likelihood_ = found.nodes, found.laws, found.evidence
-        self.hyperposterior_ = found.hyperposterior
+        self.hyperposterior_, self.converged_ = found.hyperposterior, found.hyperposterior.settled
         mean, variance = Betas.moments(found.nodes.centre, found.nodes.spread)
         self.mu_, self.sigma2_ = float(found.nodes.weight @ mean), float(found.nodes.weight @ variance)
         size = self.mu_ * (1 - self.mu_) / self.sigma2_ - 1
@@ -199,6 +199,7 @@ class PrivateRates(PrivateModel):
 
     def fit_moments(self, reports: Sequence[RateReport]) -> None:
         """Set the prior, the posteriors and the log likelihood of prior="moments"."""
+        self.converged_ = True
         values, trials, noise = (
             np.array([getattr(r, name) for r in reports], float) for name in ("value", "trials", "noise_variance")
         )

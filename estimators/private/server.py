@@ -251,7 +251,7 @@ class PrivateGaussianMeans(PrivateModel):
             tuple(np.sqrt(within / weight)), tuple(weight / weight.sum()), tuple(mu),
             tuple(np.sqrt(np.maximum(second / weight - mu**2, 0.0))), self.sigma2_,
         )  # fmt: skip
-        self.converged_, self.n_iter_ = True, found.nodes.weight.size
+        self.converged_, self.n_iter_ = found.hyperposterior.settled, found.nodes.weight.size
 
     def prior_summary(self) -> dict[str, Any]:
         """Return the fitted prior as plain values."""

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from estimators.accounting import Guarantee
-from estimators.private import RateReport, posterior
+from estimators.private import MeanReport, PrivateGaussianMeans, PrivateRates, RateReport, posterior
 from estimators.private.mean_posterior import TruncatedNormals
 from estimators.private.posterior import (
     GridLaws,
@@ -292,6 +292,22 @@ def test_ranges_are_found_from_a_start_that_is_many_errors_off(size, n, mean, sp
         sd = np.sqrt(np.sum(weight * (values - average) ** 2))
         assert found.nodes.weight @ told == pytest.approx(average, abs=0.01 * sd)
         assert np.sqrt(found.nodes.weight @ (told - average) ** 2) == pytest.approx(sd, rel=0.01)
+
+
+@pytest.mark.parametrize("model", ["rates", "means"])
+def test_a_search_that_does_not_settle_says_so(monkeypatch, model):
+    sent = Guarantee(np.inf, 0.0, "row", "client", "none")
+    reports, fresh = {
+        "rates": ([RateReport(f"c{k}", 8, sent, "ones", 8, float(k), 0.0) for k in range(3, 8)], PrivateRates),
+        "means": (
+            [MeanReport(f"c{y}", 9, sent, y, 0.05, 0.0, (-3.0, 5.0)) for y in (0.2, 0.3, 0.5, 0.9)],
+            lambda: PrivateGaussianMeans(sigma2=0.1),
+        ),
+    }[model]
+    assert fresh().fit(reports).converged_
+    monkeypatch.setattr(posterior, "PASSES", 1)
+    with pytest.warns(RuntimeWarning, match="do not use the fit"):
+        assert not fresh().fit(reports).converged_
 
 
 def test_equal_reports_are_found_once():
