@@ -115,6 +115,34 @@ def test_vectors_per_client():
     assert found.not_converged == 8
 
 
+class Missed(ClientModel):
+    """Clients whose intervals hold the truth but for those that a plan, a row for each replicate, says."""
+
+    def __init__(self, plan=None):
+        self.plan = plan
+
+    def fit(self, truth):
+        self.posterior_mean_, self.converged_, self.turn = np.zeros(len(truth)), True, 0
+        return self
+
+    def posterior_quantile(self, q):
+        return np.full(len(self.posterior_mean_), np.sign(q - 0.5))
+
+    def draw(self, generator: np.random.Generator, truth: Any = None) -> tuple[Any, tuple[Any]]:
+        self.turn += 1
+        return 10.0 * np.array(self.plan[self.turn - 1]), (self.posterior_mean_,)
+
+
+@pytest.mark.parametrize("last", [[], [[0, 0, 0]]], ids=["even", "odd"])
+def test_who_is_worst_in_the_first_half_is_judged_by_the_second(last):
+    """The second client misses three of the first four truths and one of the others; the first one those of the start."""
+    plan = [[1, 0, 0], [1, 1, 0], [0, 1, 0], [0, 1, 0], [1, 0, 0], [1, 1, 0], [1, 0, 1], [1, 0, 1], *last]
+    found, others = coverage(Missed(plan).fit(np.zeros(3)), replicates=len(plan)), len(plan) - 4
+    assert (found.worst_client, found.worst) == (1, pytest.approx(1 - 1 / others))
+    assert found.worst_se == pytest.approx(np.sqrt((1 - 1 / others) / others / others))
+    assert found.by_client == pytest.approx(1 - np.mean(plan, axis=0))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -70,6 +70,22 @@ def test_a_function_that_bends_too_much_is_called_where_it_does():
     assert 0 < sum(called) < 40_000
 
 
+@pytest.mark.parametrize("fall", [1.5, 3.0, 5.5, 9.0])
+def test_neither_of_two_numbers_is_cut_more_often_than_the_other(fall):
+    """A function of one of them takes as many evaluations whichever it is, and no more cells than its bend asks for."""
+    x, y = RNG(1).uniform(0, 1, (2, 4000))
+    called, found = [0, 0], []
+
+    def counted(which, bent):
+        called[which] += bent.size
+        return np.exp(-fall * bent)
+
+    found.append(surfaces.from_cells(lambda a, b: counted(0, a), x, y))
+    found.append(surfaces.from_cells(lambda a, b: counted(1, b), y, x))
+    assert called[0] == called[1] < 4000
+    np.testing.assert_allclose(found, [np.exp(-fall * x)] * 2, atol=1e-10)
+
+
 def test_a_function_without_value_somewhere_is_called_for_each():
     a, b = RNG(2).uniform(1, 2, (2, 2000))
     found = surfaces.from_cells(lambda a, b: np.where(a + b > 3, np.inf, a), a, b)

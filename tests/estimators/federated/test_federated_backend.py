@@ -592,6 +592,16 @@ def test_diverging_training_names_client_and_step(name, backend):
     assert 0 < again.step < 400
 
 
+@pytest.mark.parametrize("backend", [REFERENCE, EXACT, NumpyBackend(workers=2)], ids=["reference", "numpy", "float32"])
+def test_training_that_diverges_in_its_only_step_says_so(backend):
+    model = MODELS["linear"]
+    data = backend.prepare(model, federation(model))
+    steps = fixed_batches(data.sizes, n_steps=1, batch_size=8, seed=0, round=0, clients=[2])
+    with pytest.raises(contract.Diverged, match="training of client 2 diverged in step 0") as caught:
+        backend.local_sgd(model, 1e30 * start(model), data, steps, learning_rate=1e300)
+    assert (caught.value.client, caught.value.step) == (2, 0)
+
+
 def test_imports_load_neither_numba_nor_scipy():
     code = "import estimators.federated.numpy_backend, sys; print({'numba', 'scipy', 'llvmlite'} & sys.modules.keys())"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

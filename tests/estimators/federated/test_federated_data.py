@@ -527,6 +527,23 @@ def test_one_class_with_mnist_class_counts():
         assert all(len(client.test_y) == 0 for client in federation)
 
 
+@pytest.mark.parametrize(
+    ("counts", "clients", "of_class"),
+    [
+        ([8, 5, 10, 2], 6, [2, 1, 3, 0]),  # one of the last class in proportion, which has less than the 3 rows of a client
+        ([10, 11, 2], 5, [3, 2, 0]),  # two each of the others' eight and nine rows, and the 3 rows are for who has most left
+        ([8, 10, 1], 8, [4, 4, 0]),
+        ([9, 1, 4, 11], 3, [1, 0, 0, 2]),
+    ],
+)
+def test_clients_that_a_class_cannot_serve_go_to_those_with_rows_to_spare(counts, clients, of_class):
+    examples = Examples(np.zeros((sum(counts), 1)), np.repeat(np.arange(len(counts)), counts), classes=len(counts))
+    federation = data.one_class(examples, clients=clients, seed=0)
+    assert np.bincount(federation.group, minlength=len(counts)).tolist() == of_class
+    assert sum(n // federation.sizes[0] for n in counts) >= clients > sum(n // (federation.sizes[0] + 1) for n in counts)
+    assert np.ptp(federation.sizes) == 0
+
+
 def test_random_classes():
     examples = pool()
     three = data.three_classes(examples, clients=50, seed=0)

@@ -260,6 +260,18 @@ def test_noise_rises_with_steps_rounds_and_share_and_falls_with_eps():
     assert doubled == pytest.approx(2 * adaped_multiplier(**everyone), rel=1e-5)
 
 
+@pytest.mark.parametrize("psi_clip", [None, 0.2])
+def test_where_psi_is_infinite_nothing_of_it_is_learned_and_no_noise_pays_for_it(psi_clip):
+    t, local = task(), PRIVATE | {"psi": inf, "psi_clip": psi_clip}
+    algorithm, still = DPAdaPeD(**local), DPAdaPeD(**local | {"psi_rate": 0.0})
+    plan = {"eps": 8.0, "delta": 1e-3, "tau": 3, "rounds": 2, "K": 4, "m": 6}
+    assert algorithm.multiplier(t, rounds=2) == adaped_multiplier(**plan, vectors=1)
+    assert DPAdaPeD(**local | {"psi": 0.7}).multiplier(t, rounds=2) == adaped_multiplier(**plan, vectors=1 + bool(psi_clip))
+    one, other = (train(a, t, rounds=2).state for a in (algorithm, still))
+    for name in ("shared", "personal", "psi"):
+        np.testing.assert_array_equal(one[name], other[name])
+
+
 def neighbours(t, client):
     """The same task with other rows at one client."""
     other = copy.copy(t)

@@ -191,6 +191,14 @@ def test_personal_models_lie_between_local_ones_and_the_shared_one():
     assert (tied["shared"] == free["shared"]).all()
 
 
+def test_one_level_takes_the_strength_of_its_pull_as_a_number_or_as_a_list_of_one():
+    one, other = (
+        train(DPFedAvg(learning_rate=0.1, rate=0.9, lam=lam, **PRIVATE), task(), rounds=2).state for lam in (0.3, [0.3])
+    )
+    assert (one["personal"] == other["personal"]).all()
+    assert one["begun"].any()
+
+
 # --- privacy -----------------------------------------------------------------------------------------------------------
 
 

@@ -121,6 +121,22 @@ class TestSmallNets:
             assert all(np.all(np.bincount((column * 256).astype(int)) == 1) for column in net.T)
         assert len({np.sort(net, axis=0).tobytes() for net in points}) == 4
 
+    @pytest.mark.parametrize(("log2_points", "calls"), [(14, [4, 1]), (15, [2, 2, 1]), (16, [1] * 5), (17, [1] * 5)])
+    def test_no_more_points_than_promised_are_drawn_in_one_call(self, log2_points, calls):
+        """2^16 of them, or one net where that has more: so much memory, whatever the number of nets."""
+        drawn = []
+
+        def draw(gen, reps):
+            drawn.append(reps)
+            return (gen.random((reps, 1)) < 0.25).astype(float)
+
+        small = strata.StratifiedExperiment(mc.SampledExperiment(draw, 1), log2_points)
+        assert small.draws_per_replicate == 1 << log2_points  # which a few trial draws show
+        drawn.clear()
+        means = [points.mean(axis=1) for points in small.points(np.random.default_rng(0), 5)]
+        assert drawn == [nets << log2_points for nets in calls]
+        assert np.concatenate(means) == pytest.approx(np.full((5, 1), 0.25), abs=2.0**-log2_points)
+
     def test_means_are_unbiased_where_plain_draws_are_and_vary_far_less(self):
         experiment = event(0.3, 2)
         stratified = mc.run(mc.StratifiedExperiment(experiment, 8), 4096, "less")

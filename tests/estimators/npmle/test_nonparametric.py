@@ -171,6 +171,16 @@ def test_draws_can_be_fitted(index):
     assert fresh.posterior_mean_.shape == truth.shape
 
 
+def test_new_estimates_of_means_have_the_stated_variances():
+    variances = np.tile([0.04, 1.0, 25.0], 4000)
+    model = NonparametricMeans(grid=[-1.0, 2.0]).fit(np.resize([-1.0, 2.0], variances.size), variances)
+    truth, (estimates, stated) = model.draw(np.random.default_rng(1))
+    np.testing.assert_array_equal(stated, variances)
+    z = (estimates - truth) / np.sqrt(variances)
+    for part in range(3):
+        assert stats.kstest(z[part::3], stats.norm.cdf).pvalue > 1e-5
+
+
 def test_a_client_without_information_gets_the_prior():
     means = NonparametricMeans().fit([-3, 3, 3, 0], [1, 1, 1, np.inf])
     assert means.log_likelihood_ == NonparametricMeans().fit([-3, 3, 3], [1, 1, 1]).log_likelihood_

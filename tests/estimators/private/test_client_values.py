@@ -92,6 +92,18 @@ def test_reported_variances_are_unbiased_with_their_part_of_the_budget(adjacency
     assert alone.noise_variance == pytest.approx(2 * (5.0 / 1.6) ** 2, rel=0.01)  # one row has no variance: all for the mean
 
 
+@pytest.mark.parametrize("rows", [ROWS, ROWS[:2], np.array([3.0, 3.0, 3.5])])
+@pytest.mark.parametrize("adjacency", ["row", "client"])
+def test_variances_under_hardly_any_noise_are_those_of_the_rows(adjacency, rows):
+    more = {"variance_bound": 30.0} if adjacency == "client" else {}
+    client = MeanClient(
+        bounds=(-1.0, 4.0), eps=1e6, adjacency=adjacency, mechanism="discrete-laplace", variance_share=0.5, bits=12, **more
+    )
+    said = client.reports([rows], ["a"], RNG(1))[0].variance
+    exact = np.clip(rows, -1.0, 4.0).var(ddof=1) if adjacency == "row" else rows.var(ddof=1)
+    assert said == pytest.approx(exact, abs=0.01)  # a step of 30 / 4095, or the rounding of rows to steps of 5 / 4095
+
+
 @pytest.mark.parametrize(
     ("adjacency", "mechanism"),
     [("row", "discrete-laplace"), ("row", "answers"), ("client", "discrete-laplace"), ("client", "staircase"),

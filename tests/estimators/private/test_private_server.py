@@ -1,5 +1,6 @@
 """The server's estimates from private reports: laws, known noise, predicted risk, coverage, boundaries, bad input."""
 
+import warnings
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
@@ -473,6 +474,19 @@ def test_one_bit_per_client_learns_the_prior():
     assert (model.weights_[1::2] == 0).all()
     with pytest.raises(ValueError, match="pairs"):
         PrivateRates("moments").fit([replace(r, trials=2) if r.statistic == "ones" else r for r in reports[:10]])
+
+
+def test_two_bits_of_ones_are_enough_beside_pairs_and_one_is_not():
+    """mu is the mean of the ones, sigma2 the mean of the pairs less the product of the two ones, which do not depend."""
+    g = Guarantee(2.0, 0.0, "client", "client", "two-point")
+    ones = [RateReport("", 5, g, "ones", 1, value, 0.2) for value in (0.1, 0.7)]
+    pairs = [RateReport("", 5, g, "pairs", 1, value, 0.2) for value in (0.05, 0.3, 0.25)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # few reports
+        model = PrivateRates("moments").fit([*ones, *pairs])
+    assert model.moments_ == pytest.approx((0.4, 0.2 - 0.1 * 0.7))
+    with pytest.raises(ValueError, match="at least two one-bit reports"):
+        PrivateRates("moments").fit([ones[0], *pairs])
 
 
 def test_boundaries_are_told_and_leave_no_interval_of_width_zero():

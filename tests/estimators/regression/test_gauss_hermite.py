@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, optimize
 from scipy.special import expit, log_expit
 
 from estimators.regression.client_rows import ClientRows, Tallies
@@ -93,6 +93,29 @@ def test_slopes_are_those_of_the_value(d):
     # The slope in the covariance itself, from the root: d loss / d root = -2 by_covariance root, for symmetric ones.
     symmetric = np.linalg.cholesky(root @ root.T)
     np.testing.assert_allclose(-2 * state.by_covariance @ symmetric, state.by_root, atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("ones", "n"), [([4] * 7 + [0, 4, 3, 4, 4], 4), ([0, 0, 4, 0, 0, 0, 0, 0, 0, 1], 4), ([3, 3, 3, 3, 0], 3)]
+)
+def test_a_coarse_search_for_the_centre_stays_near_the_best_one_where_clients_are_far_apart(ones, n):
+    """Beside sums over 4,001 places, at the best centre: what few nodes are off by, and no step that leads away."""
+    u = np.linspace(-9, 9, 4001)
+    density = np.exp(-(u**2) / 2) / np.exp(-(u**2) / 2).sum()
+    rows = ClientRows(
+        np.ones((len(ones) * n, 1)), np.concatenate([np.arange(n) < k for k in ones]) * 1.0, np.full(len(ones), n)
+    )
+    coordinates = Coordinates.of(Tallies.of(rows).pooled(), len(rows.Y))
+    for sd in (1.0, 3.0, 6.0, 10.0, 15.0, 20.0, 40.0):
+
+        def exact(mu, sd=sd):
+            odds = mu + sd * u
+            each = [np.log(density @ np.exp(k * log_expit(odds) + (n - k) * log_expit(-odds))) for k in ones]
+            return np.log1p((mu / 2.5) ** 2) - sum(each)
+
+        best = min(optimize.minimize_scalar(exact, bounds=b, method="bounded").fun for b in ((-40, -5), (-6, 6), (5, 40)))
+        coarse = Quadrature(rows, coordinates, None, 1e-6, wide=True).coarse().at(np.array([[sd]]))
+        assert abs(coarse.loss - best) < (0.01 if sd < 6 else 0.5)
 
 
 def test_clients_come_in_parts_whose_nodes_fit_a_work_array():

@@ -1,5 +1,7 @@
 """Logistic regressions of many clients: against quadrature, limits, equivariance, bad input."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy import integrate, optimize
@@ -305,3 +307,18 @@ def test_what_separates_is_the_same_whichever_label_is_called_1():
     X = np.column_stack([np.ones(5), [-1.0, -1, -1, 0, 1]])
     for y in (np.array([0.0, 0, 0, 1, 1]), np.array([1.0, 1, 1, 0, 0])):
         assert separating(ClientRows(X, y, np.array([5]))) == [1]
+
+
+@pytest.mark.parametrize(
+    ("features", "y", "columns"),
+    [
+        ([[1, 0, 1], [-1, 1, 1], [2, 1, 0], [0, -2, -1], [-1, 1, -1], [0, 0, -1]], [1, 0, 0, 1, 1, 1], [0, 1, 2, 3]),
+        (
+            [[-2, 2, 1], [-1, -1, -2], [0, 0, -2], [-2, 0, -2], [1, 1, 1], [2, 2, -1]], [0, 0, 0, 0, 1, 0], [0, 1, 3],
+        ),
+    ],
+)  # fmt: skip
+def test_what_separates_is_the_same_whichever_way_a_feature_points(features, y, columns):
+    X, y = np.column_stack([np.ones(len(y)), features]), np.array(y, float)
+    for signs in product([1.0, -1.0], repeat=4):
+        assert separating(ClientRows(X * signs, y, np.array([len(y)]))) == columns
