@@ -1,6 +1,7 @@
 """Outlines of source files: what is kept says the same as the syntax, and a file that does not serve counts as empty."""
 
 import ast
+import importlib
 import json
 from pathlib import Path
 
@@ -138,3 +139,19 @@ def test_what_is_compiled_in_the_place_of_a_function_is_reached_with_it(tmp_path
     assert nodes == {("pack.one", "kernel"), ("pack.one", "draw")}
     assert print_of("2") != (nodes, one)
     assert print_of("held")[0] == nodes | {("pack.one", "held")}
+
+
+def test_what_a_front_loads_at_first_use_is_found_wherever_its_table_stands(tmp_path):
+    """In the call, in the front, or in a module beside it; and as Python finds the algorithms, whose table is in one."""
+    (tmp_path / "inner.py").write_text("thing = 1\n")
+    (tmp_path / "table.py").write_text('HOMES = {"inner": "thing"}\n')
+    for above, table in (
+        ("", '{"inner": "thing"}'),
+        ('HOMES = {"inner": "thing"}', "HOMES"),
+        ("from .table import HOMES", "HOMES"),
+    ):
+        (tmp_path / "__init__.py").write_text(f"{above}\n__getattr__, __dir__ = attach(__name__, {table})\n")
+        assert Sources({"pack": tmp_path}).resolve("pack", "thing") == {("pack.inner", "thing")}
+    sources, front = Sources({"estimators": ROOM.parent}), "estimators.federated.algorithms"
+    for name in ("FedAvg", "MRMTL", "DPAdaPeD"):
+        assert sources.resolve(front, name) == {(getattr(importlib.import_module(front), name).__module__, name)}
