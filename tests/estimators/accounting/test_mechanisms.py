@@ -75,6 +75,13 @@ def test_calibration_at_the_ends():
     assert shaped.shape == (2, 2)
 
 
+@pytest.mark.parametrize("sigma", [0.0, 1.0])
+def test_what_nothing_moves_or_delta_allows_costs_nothing(sigma):
+    for delta in (0.0, 1e-5, 1.0):
+        assert mechanisms.gaussian_epsilon(delta=delta, sensitivity=0.0, sigma=sigma) == 0
+    assert mechanisms.gaussian_epsilon(delta=1.0, sensitivity=2.0, sigma=sigma) == 0
+
+
 def test_golden_noise():
     """dp-accounting 0.6.0: get_sigma_gaussian(1, 1e-5) = 3.730632; Balle and Wang's figure gives the same."""
     assert mechanisms.gaussian_sigma(eps=1.0, delta=1e-5, sensitivity=1.0) == pytest.approx(3.730632, abs=1e-6)

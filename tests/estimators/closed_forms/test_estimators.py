@@ -255,6 +255,17 @@ def test_closed_forms_broadcast():
             close(best[i, j], personalization.personalization_strength(2, *one, own_noise=True))
 
 
+def test_entries_of_levels_may_have_more_axes_than_the_variances():
+    gammas = [0.0, np.array([[0.3, 0.6, 0.9], [0.1, 0.2, 0.4]])]
+    for ratios in (None, [1.0, 0.4], [np.ones(3), np.array([0.2, 0.4, 0.5])]):
+        weights = aggregation.level_weights([2, 3], gammas, 0.5, 1.0, ratios)
+        assert aggregation.message_variances([2, 3], gammas, 0.5, 1.0).shape == (2, 2, 3)
+        for i, j in np.ndindex(2, 3):
+            ratio = ratios and [np.broadcast_to(entry, 3)[j] for entry in ratios]
+            one = aggregation.level_weights([2, 3], [0.0, gammas[1][i, j]], 0.5, 1.0, ratio)
+            close(np.broadcast_to(weights, (2, 2, 3))[:, i, j], one)
+
+
 # --- personalization ---------------------------------------------------------------------------------------
 
 

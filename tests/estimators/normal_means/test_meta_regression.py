@@ -248,6 +248,31 @@ def test_bad_covariates_are_named():
         GaussianMeans().fit(y, v, Z).predict([[1.0, 2.0]])
 
 
+@pytest.mark.parametrize("prior", PRIORS)
+def test_as_many_coefficients_as_clients_leave_nothing_to_learn_tau2_from(prior):
+    y, v, Z = some_clients(4, 3)
+    with pytest.raises(ValueError, match=r"leave 4 coefficients to learn.*there are 4"):
+        GaussianMeans(prior).fit(y, v, covariates=Z)
+    with pytest.raises(ValueError, match=r"leave 3 coefficients to learn.*there are 3"):
+        GaussianMeans(prior, mu=0.0).fit(y[:3], v[:3], covariates=Z[:3])
+    if prior != "bayes":  # which needs one more
+        assert GaussianMeans(prior, mu=0.0).fit(y, v, covariates=Z).converged_
+
+
+@pytest.mark.parametrize(("prior", "lost"), [("reml", 1), ("marginal-likelihood", 0)])
+@pytest.mark.parametrize("q", [1, 3])
+def test_regressions_of_equal_variances_in_closed_form(prior, lost, q):
+    """tau2 + v is the mean square of least squares' residuals, by their degrees of freedom with REML."""
+    y, _, Z = some_clients(12, q, seed=4)
+    X = np.column_stack([np.ones(12), Z])
+    for columns, mu in ((X, None), (Z, 0.0)):
+        coefficients = np.linalg.lstsq(columns, y, rcond=None)[0]
+        mean_square = np.sum((y - columns @ coefficients) ** 2) / (12 - lost * columns.shape[1])
+        model = GaussianMeans(prior, mu=mu).fit(y, mean_square / 3, covariates=Z)
+        assert model.tau2_ == pytest.approx(mean_square * 2 / 3, rel=1e-9)
+        np.testing.assert_allclose(model.beta_, coefficients[-q:], rtol=1e-9)
+
+
 def test_three_clients_and_one_covariate():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
