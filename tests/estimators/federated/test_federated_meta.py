@@ -428,6 +428,7 @@ def test_one_step_of_a_schedule():
         (lambda: PerFedAvg(learning_rate=0.1, alpha=0.1, adaptations=-1), "adaptations"),
         (lambda: FedEM(learning_rate=0.0, components=2), "learning_rate"),
         (lambda: FedEM(learning_rate=0.1, components=0), "components"),
+        (lambda: FedEM(learning_rate=0.1, components=1001), r"components must be in 1\.\.1000, got 1001"),
         (lambda: make("FedEM", {"learning_rate": 0.1}), "components"),
         (lambda: Mixture([[0.5, 0.6]], np.zeros((2, 3))), "sum to 1"),
         (lambda: Mixture([[0.5, 0.5]], np.zeros((3, 3))), r"weights must have shape \(K, M\)"),

@@ -393,6 +393,15 @@ def test_tuning_publishes_the_best_run():
     assert (algorithm.models(t, state)["personal"] == own).all()
 
 
+def test_before_the_last_round_tuning_has_the_models_of_its_first_run():
+    t, algorithm = task(seed=3), tuned(privacy=None, mean=8.0, eta=1.0)
+    state = algorithm.start(t, rounds=3)
+    algorithm.round(t, state, 0)
+    assert state["points"][0, 0] != state["points"][1, 0]
+    assert algorithm.best(t, state) == (0, {"lam": [0.0, 0.3, 1.0][state["points"][0, 0]]})
+    assert (algorithm.models(t, state)["personal"] == state["0.personal"]).all()
+
+
 def test_validation_rows_are_not_trained_on():
     t = task()
     split = split_of(t, 0.3)

@@ -205,6 +205,13 @@ def test_jax_keeps_what_does_not_move():
         np.testing.assert_allclose(a, b, rtol=1e-7)
 
 
+def test_a_single_step_of_jax_moves_psi():
+    one = fixed_batches(SIZES, n_steps=1, batch_size=2, seed=0, round=0, clients=[2, 0])
+    expected, found = both(jax_backend(), MODELS["logistic"], one, STEPS["adaped"])
+    np.testing.assert_allclose(found.psi, expected.psi, rtol=1e-11)
+    assert (np.abs(found.psi - 0.6) > 1e-3).all()
+
+
 @pytest.mark.parametrize("way", ["one sided", "adaped"])
 def test_divergence_names_the_same_client_and_step_everywhere(way):
     model, rng = MODELS["network"], np.random.default_rng(0)
