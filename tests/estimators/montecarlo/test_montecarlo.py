@@ -99,6 +99,7 @@ class TestStreams:
         expected = [np.random.Generator(np.random.SFC64(child)).random() for child in children]
         assert [gen.random() for gen in streams("claim", 4, root=11)] == expected
         assert mc.stream("claim", 2, root=11).random() == expected[2]
+        assert [gen.random() for gen in streams("claim", 1, root=11)] == expected[:1]
 
     def test_no_draw_repeats_across_chunks_stages_and_roots(self):
         generators = [gen for root in (1, 2) for stage in range(3) for gen in streams(f"claim#stage{stage}", 20, root=root)]

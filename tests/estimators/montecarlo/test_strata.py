@@ -171,6 +171,8 @@ class TestSmallNets:
         assert result.passed
         assert result.estimate == 0.5
         assert result.standard_error == plan.lone[0] / plan.nets > 1e-6
+        # Ten points of all that were drawn, each of which would move a share by as much as 1.
+        assert result.standard_error == pytest.approx(10 / (plan.nets << plan.log2_points))
 
     @pytest.mark.parametrize(
         ("draw", "why"),
