@@ -86,6 +86,16 @@ def test_neither_of_two_numbers_is_cut_more_often_than_the_other(fall):
     np.testing.assert_allclose(found, [np.exp(-fall * x)] * 2, atol=1e-10)
 
 
+@pytest.mark.parametrize("degree", [6, 12])
+def test_few_places_are_called_for_and_more_take_no_more_calls_than_nodes(degree):
+    nodes = (degree + 1) ** 2
+    for m, calls in ((nodes // 2, nodes // 2), (nodes * 3 // 2, nodes * 3 // 2), (nodes * 3 // 2 + 1, nodes), (9999, nodes)):
+        called, (a, b) = [], RNG(3).uniform(1, 1.01, (2, m))
+        found = surfaces.from_cells(lambda a, b, called=called: (called.append(a.size), np.log(a + b))[1], a, b, degree)
+        np.testing.assert_allclose(found, np.log(a + b), atol=1e-10)
+        assert sum(called) == calls
+
+
 def test_a_function_without_value_somewhere_is_called_for_each():
     a, b = RNG(2).uniform(1, 2, (2, 2000))
     found = surfaces.from_cells(lambda a, b: np.where(a + b > 3, np.inf, a), a, b)
