@@ -47,6 +47,14 @@ def test_several_numbers_are_read_as_fishers_direction_and_as_clipped_ones():
     np.testing.assert_allclose(found[:, 3], np.clip((at[:, 0] - low[0]) / 2.0, 0.0, 1.0))  # the other tells nothing
 
 
+def test_copies_of_a_number_that_differ_by_rounding_are_read_as_their_mean():
+    """By hand: the best direction of two copies of one number, 2 apart, is that to their mean, over a variance."""
+    z, blur = RNG(2).normal(size=4000), 3e-7 * RNG(3).normal(size=(2, 4000, 2))
+    one, other = (np.column_stack([z + shift, z + shift]) + blur[k] for k, shift in ((0, 0.0), (1, 2.0)))
+    found = readings(one, other)(np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 0.0]]))[:, 2]
+    np.testing.assert_allclose(found, np.array([0.0, 1.0, 0.5]) * 2 / z.var(ddof=1), rtol=1e-4, atol=1e-12)
+
+
 def test_readings_have_no_units_and_bear_numbers_that_never_change():
     rng = RNG(1)
     one, other = rng.normal(size=(500, 3)), rng.normal(size=(500, 3)) + np.array([1.0, 0.0, -0.5])

@@ -403,6 +403,8 @@ def test_of_rates_no_number_is_as_small_as_the_quantile_is_an_end():
     assert (low == 0).all()
     assert (model.posterior_cdf(1e-300) > 1e-3).all()
     assert (model.posterior_cdf(0.0) == 0).all()
+    ones = PrivateRates().fit([RateReport("", 10, sent, "ones", 10, 10.0, 9e-5)] * 10)
+    assert (ones.posterior_cdf(1.0) == 1).all()  # what is within 1e-16 of 1 is counted, too
 
 
 @pytest.mark.parametrize("eps", [0.3, 1.0, 4.0, 8.0])

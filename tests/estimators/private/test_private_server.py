@@ -489,6 +489,16 @@ def test_two_bits_of_ones_are_enough_beside_pairs_and_one_is_not():
         PrivateRates("moments").fit([ones[0], *pairs])
 
 
+def test_weights_of_noisy_rates_are_those_of_the_best_linear_prediction():
+    """Cov(rate, y) / var(y) of y = value / trials, by SciPy's Beta and beta-binomial laws and the noise's variance."""
+    reports = [RateReport("", n, EXACT, "ones", n, float(x), noise)
+               for n, x, noise in ((5, 1, 1.5), (12, 9, 0.7), (40, 6, 8.0), (60, 50, 2.0))]  # fmt: skip
+    model = PrivateRates("moments").fit(reports)
+    law = model.alpha_, model.beta_
+    exact = [beta.var(*law) * r.trials**2 / (betabinom.var(r.trials, *law) + r.noise_variance) for r in reports]
+    np.testing.assert_allclose(model.weights_, exact, rtol=1e-9)
+
+
 def test_boundaries_are_told_and_leave_no_interval_of_width_zero():
     def fit(values, trials=20, noise=1.0):
         return PrivateRates("moments").fit([RateReport("", trials, EXACT, "ones", trials, float(v), noise) for v in values])
@@ -505,6 +515,10 @@ def test_boundaries_are_told_and_leave_no_interval_of_width_zero():
     with pytest.warns(UserWarning, match="outside|no differences"):
         below = fit([-5, -6, -4, -5])
     assert 0 < below.mu_ < 0.1
+    for sums, average in (([-5, -6, -4, -5], "-0.25"), ([25, 26, 24, 25], "1.25")):
+        with pytest.warns(UserWarning, match="outside|no differences") as told:
+            fit(sums)
+        assert any(f"average to {average}, outside [0, 1]" in str(w.message) for w in told)
     with pytest.warns(UserWarning, match="no differences"):
         alike = fit([0, 0, 0], noise=0.0)  # nobody said yes, and there is no noise
     for model in (same, apart, below, alike):
