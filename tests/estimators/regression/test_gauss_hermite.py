@@ -7,7 +7,7 @@ from scipy.special import expit, log_expit
 
 from estimators.regression.client_rows import ClientRows, Tallies
 from estimators.regression.covariances import Coordinates
-from estimators.regression.gauss_hermite import Quadrature
+from estimators.regression.gauss_hermite import NEAR, Quadrature
 from estimators.regression.logistic_clients import LogisticClients
 
 # cbpp of lme4 (Lesnoff et al. 2004): herd, cattle with the disease, herd size at each of its visits.
@@ -116,6 +116,21 @@ def test_a_coarse_search_for_the_centre_stays_near_the_best_one_where_clients_ar
         best = min(optimize.minimize_scalar(exact, bounds=b, method="bounded").fun for b in ((-40, -5), (-6, 6), (5, 40)))
         coarse = Quadrature(rows, coordinates, None, 1e-6, wide=True).coarse().at(np.array([[sd]]))
         assert abs(coarse.loss - best) < (0.01 if sd < 6 else 0.5)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("start", [-0.5, 4.0])
+def test_a_coarse_surface_finds_the_best_centre_to_what_it_promises(d, start):
+    """Within half of NEAR nats of the maximum over phi that a search without slopes finds."""
+    rows = ClientRows.read(*some_clients(d, m=30, seed=2))
+    surface = Quadrature(rows, Coordinates.of(Tallies.of(rows).pooled(), len(rows.Y)), None, 1e-9).coarse()
+    root = np.array([[0.9, 0.0], [0.3, 0.6]])[:d, :d]
+    surface.phi = np.full(d, start)
+    found = surface.at(root)
+    assert found.settled
+    options = {"xatol": 1e-6, "fatol": 1e-9}
+    best = optimize.minimize(lambda x: surface.look(root, x).value.sum(), found.phi, method="Nelder-Mead", options=options)
+    assert -1e-8 < found.loss - best.fun < NEAR / 2
 
 
 def test_clients_come_in_parts_whose_nodes_fit_a_work_array():

@@ -146,9 +146,11 @@ def test_a_blow_up_keeps_what_was_before():
 
 @pytest.mark.parametrize("kind", ["linear", "logistic"])
 @pytest.mark.parametrize("as_printed", [False, True])
-def test_a_round_of_the_mixture_by_hand(kind, as_printed):
+@pytest.mark.parametrize("rare", [0.3, 0.01])  # of the five clients: more than one, and much less
+def test_a_round_of_the_mixture_by_hand(kind, as_printed, rare):
     Xs, Ys, thetas = clients(kind=kind)
-    p, mus, v, b, eta, d = np.array([0.3, 0.7]), np.array([[0.1, -0.4], [1.1, 0.6]]), np.array([0.5, 1.7]), 0.35, 0.03, 2
+    p, mus, v, b, eta = np.array([rare, 1 - rare]), np.array([[0.1, -0.4], [1.1, 0.6]]), np.array([0.5, 1.7]), 0.35, 0.03
+    d = 2
     ways = {"p": p, "mus": mus, "sigma2_thetas": v, "loss": kind, "theta": thetas, "b": b, "as_printed": as_printed}
     fit = gp.mixture_descent(Xs, Ys, eta=eta, T=1, **ways)
     gaps = thetas[:, None] - mus
