@@ -65,7 +65,7 @@ class SampleMeans(GaussianMeans):
     >>> means, variances = [np.mean(s) for s in samples], [np.var(s, ddof=1) for s in samples]
     >>> model = SampleMeans().fit(means, variances, 3)
     >>> model.posterior_mean_.round(2).tolist(), model.posterior_sd_.round(2).tolist()
-    ([2.04, 0.51, 3.44, 2.84], [0.75, 0.88, 1.58, 0.68])
+    ([2.01, 0.46, 3.45, 2.82], [0.75, 0.86, 1.64, 0.69])
     """
 
     degrees_: Floats
