@@ -197,8 +197,11 @@ class MarginalLikelihood:
             ends.append(4 * np.arcsinh((start + side * step - mode) / 4))
         domain = mode + 4 * np.sinh(np.array(ends) / 4)
         half = float(domain[1] - domain[0]) / 2
-        if self.size >= MANY and half < NARROW:  # fewer looks; singularities are pi away, so that this degree leaves 1e-10
-            height = np.polynomial.Chebyshev.interpolate(height, 6 + int(np.ceil(8 * half)), domain)
+        if self.size >= MANY and half < NARROW:
+            # Fewer looks; singularities are pi away, so that this degree leaves 1e-10.
+            height = np.polynomial.Chebyshev.interpolate(  # pyright: ignore[reportAssignmentType]
+                height, 6 + int(np.ceil(8 * half)), domain
+            )
         pieces = 24
         u = np.linspace(ends[0], ends[1], pieces + 1)
         heights = height(mode + 4 * np.sinh(u / 4))

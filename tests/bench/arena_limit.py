@@ -128,7 +128,8 @@ def whole_tables(prior: str, clients: int, design: str, ratio: float) -> Found:
     """Return what tables of clients with five rows have; variances of means are 1, or 30-fold apart."""
     draws = []
     for replicate in range(TABLES[clients]):
-        (rows,), truth, noise = drawn("rows", prior, clients, design, 2, replicate)
+        data, truth, noise = drawn("rows", prior, clients, design, 2, replicate)
+        rows = np.asarray(data[0])
         draws.append((rows + (np.sqrt(ratio) - 1) * truth[:, None], np.sqrt(ratio) * truth, noise))
     return tables(draws)
 

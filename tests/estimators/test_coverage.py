@@ -129,6 +129,7 @@ class Missed(ClientModel):
         return np.full(len(self.posterior_mean_), np.sign(q - 0.5))
 
     def draw(self, generator: np.random.Generator, truth: Any = None) -> tuple[Any, tuple[Any]]:
+        assert self.plan is not None
         self.turn += 1
         return 10.0 * np.array(self.plan[self.turn - 1]), (self.posterior_mean_,)
 
