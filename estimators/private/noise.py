@@ -268,7 +268,7 @@ def gaussians(sigma2s: Sequence[int], generator: np.random.Generator | None) -> 
     if len(sigma2s) <= FEW or max(kinds) > MOST_SIGMA2:
         return [discrete_gaussian(v, generator) for v in sigma2s]
     if len(kinds) == 1:
-        return discrete_gaussians(max(kinds), len(sigma2s), generator).tolist()
+        return discrete_gaussians(sigma2s[0], len(sigma2s), generator).tolist()
     each = np.array(sigma2s, np.int64 if max(kinds) < 1 << 62 else object)
     return discrete_gaussians(each, len(sigma2s), generator).tolist()
 

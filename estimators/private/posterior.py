@@ -194,7 +194,7 @@ class Hyperposterior(NamedTuple):
 
     ranges: Ranges
     log: Floats
-    settled: bool = True
+    settled: bool
 
     def lattice(self) -> Nodes:
         """Return many nodes, by splines between the few: averages need no more of these, but quantiles fall between them.

@@ -294,9 +294,8 @@ def by_ratio(rows, head):
 def overall(rows):
     """Return a table of laws over all cells of such rows: least coverage, average risk, the most above the best law."""
     cells = {}
-    for row in rows:
-        place = row["cell"], row["prior"], row["ratio"]
-        cells.setdefault(place, {})[row["choice"]] = float(row["risk"]), float(row["held"])
+    for cell, prior, law, ratio, risk, held in rows:
+        cells.setdefault((cell, prior, ratio), {})[law] = float(risk), float(held)
     lines = [
         "| law, over all of these cells | held at least % | average risk | at most above the best law |",
         "| --- " * 4 + "|",
@@ -318,6 +317,7 @@ def limits(path=HOME / "arena_limit.csv", defaults=HOME / "defaults.csv"):
         columns = "cell", "prior", "choice", "ratio", "risk", "held"
         return [tuple(row[c] for c in columns) for row in rows if wanted(row["cell"])]
 
+    few = of(lambda cell: cell.endswith(" estimates"))
     counts = [
         (f"20 {row['kind']}", row["prior"], row["law"], row["ratio"], row["risk"], row["held"])
         for row in read(defaults)
@@ -335,8 +335,8 @@ def limits(path=HOME / "arena_limit.csv", defaults=HOME / "defaults.csv"):
         "default's law (Strawderman) holds less often where clients differ more, or has more risk in other cells. The",
         "default is chosen for intervals that hold.",
         "",
-        *overall([row for row in rows if row["cell"].endswith(" estimates")]),
-        *by_ratio(of(lambda cell: cell.endswith(" estimates")), "cell | prior | law"),
+        *overall(few),
+        *by_ratio(few, "cell | prior | law"),
         *by_ratio(counts, "cell | prior | law"),
         "**Raw rows.** How noisy a client is, is judged by its rows alone. To count its distance from the others as noise",
         "too is right where true values are normal, and gains little there; elsewhere it takes clients that differ for",

@@ -1,6 +1,6 @@
 """What stands in the way of defaults in the arena's cells where a peer is ahead: other choices there and in other cells.
 
-By hand, some minutes of one processor; players and schools need the folder of the real data sets::
+By hand, five minutes of one processor; players and schools need the folder of the real data sets::
 
     python tests/bench/arena_limit.py ../shared/data > tests/bench/arena_limit.csv
 
@@ -24,12 +24,13 @@ from scipy.special import ndtr
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from arena import DESIGNS, NORMAL, ROWS, drawn, measured, variances
+from arena import DESIGNS, NORMAL, PRIORS, ROWS, drawn, measured, variances
 from arena_entrants import summarised
 from arena_real import REAL, players
 from defaults import LAWS, held, normal_posteriors, share
 
 from estimators import BetaBinomial, BetaBinomialRegression, GaussianMeans, SampleMeans
+from estimators.numerics.arrays import Floats
 
 COLUMNS = "cell", "prior", "ratio", "choice", "risk", "risk_se", "held"
 HERE = {
@@ -48,12 +49,14 @@ FEW = (
 )  # fmt: skip
 PLAYERS = {"batters 2005": (0.0, 1.0), "batters 2005, no pitchers": (0.0,), "batters 2005, pitchers": (1.0,)}
 Found = dict[str, tuple[float, float, float]]
-Floats = np.ndarray
 
 
-def told(error: np.ndarray, inside: np.ndarray, own: float) -> tuple[float, float, float]:
-    """Return the risk over that of own estimates, its standard error, and the share of intervals that hold."""
-    loss = np.mean(error**2, axis=1) / own
+def told(squares: Floats, inside: Floats, own: float) -> tuple[float, float, float]:
+    """Return the risk over that of own estimates, its standard error, and the share of intervals that hold.
+
+    `squares` are the mean squared errors of replicates, `own` that of own estimates over all of them.
+    """
+    loss = squares / own
     return float(loss.mean()), float(loss.std(ddof=1) / np.sqrt(loss.size)), float(np.mean(inside))
 
 
@@ -68,11 +71,12 @@ def estimates(prior: str, clients: int, design: str, ratio: float) -> Found:
     for name, density in HERE.items():
         p = share(logs, density(t) * t)
         inside = held(np.einsum("rk,rik->ri", p, places))
-        found[name] = told(np.einsum("rk,rik->ri", p, means) - theta, inside, v.mean())
+        found[name] = told(np.mean((np.einsum("rk,rik->ri", p, means) - theta) ** 2, axis=1), inside, v.mean())
     precision = (1 / (v[:, None] + t)).sum(axis=0)
     for name, value in (("REML", logs), ("maximum likelihood", logs + 0.5 * np.log(precision))):
         best = value.argmax(axis=1)
-        found[name] = told(means[rows, :, best] - theta, held(places[rows, :, best]), v.mean())
+        squares = np.mean((means[rows, :, best] - theta) ** 2, axis=1)
+        found[name] = told(squares, held(places[rows, :, best]), v.mean())
     return found
 
 
@@ -97,7 +101,7 @@ def raw_rows(prior: str, ratio: float) -> Found:
     for name, logs in (("rows alone", alone), ("rows and distance", with_distance)):
         p = share(logs, np.ones(1))
         inside = held(np.einsum("rk,rk->r", p, places))
-        found[name] = told((np.einsum("rk,rk->r", p, means) - theta)[:, None], inside, np.mean((y - theta) ** 2))
+        found[name] = told((np.einsum("rk,rk->r", p, means) - theta) ** 2, inside, float(np.mean((y - theta) ** 2)))
     return found
 
 
@@ -111,17 +115,17 @@ WAYS = {
 
 def tables(draws: Iterable[tuple[Floats, Floats, Floats]]) -> Found:
     """Return what each way to count noise has of tables of rows, from a list of (rows, truth, the truth's own noise)."""
-    own, errors, inside = [], {way: [] for way in WAYS}, {way: [] for way in WAYS}
+    own, squares, inside = [], {way: [] for way in WAYS}, {way: [] for way in WAYS}
     for rows, truth, noise in draws:
         own.append(np.mean((rows.mean(axis=1) - truth) ** 2 - noise))
         for way, fit in WAYS.items():
             model = fit(*summarised(rows))
-            error, held_, *_ = measured(lambda model=model: (model.posterior_mean_, *model.interval()), (), truth, noise)
-            errors[way].append(error)
-            inside[way].append(held_)
-    risks = {way: np.array(errors[way]) / np.mean(own) for way in WAYS}
-    spread = {way: float(risk.std(ddof=1) / np.sqrt(risk.size)) for way, risk in risks.items()}
-    return {way: (float(risks[way].mean()), spread[way], float(np.mean(inside[way]))) for way in WAYS}
+            square, share_held, *_ = measured(
+                lambda model=model: (model.posterior_mean_, *model.interval()), (), truth, noise
+            )
+            squares[way].append(square)
+            inside[way].append(share_held)
+    return {way: told(np.array(squares[way]), np.array(inside[way]), float(np.mean(own))) for way in WAYS}
 
 
 def whole_tables(prior: str, clients: int, design: str, ratio: float) -> Found:
@@ -144,21 +148,19 @@ def schools(path: Path) -> Found:
 def batters(path: Path, kinds: tuple[float, ...]) -> Found:
     """Return what players of 2005 have in the second half of the season; errors are over players."""
     (x, n, pitcher), later, noise = players(path, kinds)
-    known = {"log at bats": np.log(n)} | ({"who pitches": pitcher} if len(kinds) > 1 else {})
+    known = {"log at bats": np.log(n)} | ({"who pitches": pitcher} if np.ptp(pitcher) else {})
     every = {"the default": BetaBinomial().fit(x, n), "likeliest prior": BetaBinomial("marginal-likelihood").fit(x, n)}
     every |= {f"told {name}": BetaBinomialRegression().fit(x, n, z) for name, z in known.items()}
-    if len(kinds) > 1:
+    if len(known) > 1:
         every["told both"] = BetaBinomialRegression().fit(x, n, np.column_stack(list(known.values())))
-    loss = (x / n - later) ** 2 - noise
+    loss, losses = (x / n - later) ** 2 - noise, {}
     found = {"own estimates": (1.0, 0.0, np.nan)}
-    first = np.zeros(0)
     for name, model in every.items():
         answer = model.posterior_mean_, *model.interval()
         _, inside, *_ = measured(lambda answer=answer: answer, (), later, noise)
-        mine = (answer[0] - later) ** 2 - noise
-        first = mine if name == "the default" else first
-        # The error of the default's is beside own estimates, of others beside the default: players are the same.
-        other = loss if name == "the default" else first
+        # The default's error is beside own estimates, that of others beside the default: players are the same.
+        other = losses.get("the default", loss)
+        losses[name] = mine = (answer[0] - later) ** 2 - noise
         error = np.std(mine - mine.mean() / other.mean() * other, ddof=1) / np.sqrt(n.size) / loss.mean()
         found[name] = float(mine.mean() / loss.mean()), float(error), float(inside)
     return found
@@ -168,9 +170,9 @@ def cells(path: Path) -> Iterator[tuple[str, str, str, Found]]:
     """Yield each cell by its name, its prior and the variance between clients over that within."""
     for prior, clients, design in FEW:
         yield from ((f"{clients} {design} estimates", prior, str(r), estimates(prior, clients, design, r)) for r in RATIOS)
-    for prior in ("normal", "t3", "spike 90 %"):
+    for prior in PRIORS["rows"]:
         yield from (("rows", prior, str(r), raw_rows(prior, r)) for r in RATIOS)
-    for prior, m, design, r in product(("normal", "t3", "spike 90 %"), TABLES, DESIGNS, RATIOS[:3]):
+    for prior, m, design, r in product(PRIORS["rows"], TABLES, DESIGNS, RATIOS[:3]):
         yield f"{m} clients, {design} rows", prior, str(r), whole_tables(prior, m, design, r)
     yield "schools, 5 pupils", "real", "", schools(path)
     for name, kinds in PLAYERS.items():

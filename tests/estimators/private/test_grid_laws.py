@@ -24,6 +24,7 @@ from estimators.private.rate_posterior import Betas, RateClients
 
 RNG = np.random.default_rng
 LOW, HIGH = -1.0, 3.0
+SENT = Guarantee(np.inf, 0.0, "row", "client", "none")  # as the clients have it
 T = LOW + (np.arange(40_000) + 0.5) * (HIGH - LOW) / 40_000
 
 
@@ -278,8 +279,7 @@ def test_ranges_are_found_from_a_start_that_is_many_errors_off(size, n, mean, sp
     at, wide = np.meshgrid(means, spreads, indexing="ij")
     rest = wide**-2 - 1
     count = np.rint(size * stats.betabinom.pmf(k, n, mean * (spread**-2 - 1), (1 - mean) * (spread**-2 - 1))).astype(int)
-    sent = Guarantee(np.inf, 0.0, "row", "client", "none")
-    some = [(RateReport("", n, sent, "ones", n, float(j), 0.0), c) for j, c in zip(k, count, strict=True) if c]
+    some = [(RateReport("", n, SENT, "ones", n, float(j), 0.0), c) for j, c in zip(k, count, strict=True) if c]
     found = fit(RateClients([r for r, _ in some], np.array([c for _, c in some])), Betas(), np.arange(len(some)))
     log = sum(c * stats.betabinom.logpmf(j, n, at * rest, (1 - at) * rest) for j, c in zip(k, count, strict=True))
     weight = np.exp(log - log.max())
@@ -296,11 +296,10 @@ def test_ranges_are_found_from_a_start_that_is_many_errors_off(size, n, mean, sp
 
 @pytest.mark.parametrize("model", ["rates", "means"])
 def test_a_search_that_does_not_settle_says_so(monkeypatch, model):
-    sent = Guarantee(np.inf, 0.0, "row", "client", "none")
     reports, fresh = {
-        "rates": ([RateReport(f"c{k}", 8, sent, "ones", 8, float(k), 0.0) for k in range(3, 8)], PrivateRates),
+        "rates": ([RateReport(f"c{k}", 8, SENT, "ones", 8, float(k), 0.0) for k in range(3, 8)], PrivateRates),
         "means": (
-            [MeanReport(f"c{y}", 9, sent, y, 0.05, 0.0, (-3.0, 5.0)) for y in (0.2, 0.3, 0.5, 0.9)],
+            [MeanReport(f"c{y}", 9, SENT, y, 0.05, 0.0, (-3.0, 5.0)) for y in (0.2, 0.3, 0.5, 0.9)],
             lambda: PrivateGaussianMeans(sigma2=0.1),
         ),
     }[model]

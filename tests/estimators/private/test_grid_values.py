@@ -154,7 +154,7 @@ def test_a_lattice_of_nodes_has_the_moments_of_the_density():
     at = 0.1 + 1.8 * x
     low, high = ranges.between(at)
     centre = low[:, None] + (high - low)[:, None] * y
-    nodes = Hyperposterior(ranges, log_density(at[:, None], centre)).lattice()
+    nodes = Hyperposterior(ranges, log_density(at[:, None], centre), True).lattice()
     fine_at, fine_c = np.linspace(0.1, 1.9, 1201), np.linspace(-2.5, 3.5, 1201)
     inside = (fine_c >= np.interp(fine_at, ranges.at, ranges.centre_low)[:, None]) & (
         fine_c <= np.interp(fine_at, ranges.at, ranges.centre_high)[:, None]
