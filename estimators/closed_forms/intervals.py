@@ -288,9 +288,10 @@ def upper_end(b: Floats, ratio: Floats, alpha: float) -> Floats:
 
     low, high = np.full(b.shape, -1.0), np.full(b.shape, 1.0)
     for _ in range(1000):
-        if (gap(low) <= 0).all() and (gap(high) >= 0).all():
+        late, early = gap(low) > 0, gap(high) < 0
+        if not (late | early).any():
             break
-        low, high = np.where(gap(low) > 0, 2 * low, low), np.where(gap(high) < 0, 2 * high, high)
+        low, high = np.where(late, 2 * low, low), np.where(early, 2 * high, high)
     for _ in range(70):
         middle = 0.5 * (low + high)
         above = gap(middle) > 0

@@ -18,11 +18,12 @@ from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.surfaces import from_cells
 from estimators.numerics.validation import finite, fraction, single
 
-__all__ = ["HUGE", "NormalPosteriors"]
+__all__ = ["ALL", "HUGE", "NormalPosteriors"]
 
 WIDE = 1 << 20  # numbers in a work array for compiled quantiles, which want many clients at a time
 ALIKE = 4000  # clients from whom on quantiles are interpolated between few of them
 DEGREE = 16  # of the polynomials for that: few cells, as functions are cheap
+ALL = slice(None)
 HUGE = 1e300  # stands for an infinite variance where the limit is the same
 MANY_PAIRS = 2000  # clients from whom on what is unknown of the prior, of order one over their number, moves no pair
 
@@ -45,12 +46,12 @@ class NormalPosteriors(ClientModel):
     _exponent: int
     _bounded: bool
 
-    def centres(self, basis: Floats | slice) -> tuple[Floats, Floats]:
-        """Return means and variances of the prior mean at every node, for those rows of the design or such a basis."""
+    def centres(self, rows: Ints | slice, basis: Floats | None = None) -> tuple[Floats, Floats]:
+        """Return means and variances of the prior mean at every node, for rows of the design or of another basis."""
         _, mus, variances, _ = self._nodes
         if self._design is None:
             return mus, variances
-        basis = self._design.basis[basis] if isinstance(basis, slice) else basis
+        basis = (self._design.basis if basis is None else basis)[rows]
         return self._origin + np.einsum("ip,kp->ik", basis, mus), np.einsum("ip,kpq,iq->ik", basis, variances, basis)
 
     def set_averages(self, shares: Floats) -> None:
@@ -166,7 +167,7 @@ class NormalPosteriors(ClientModel):
         tau2s, _, spreads, shares = self._nodes
         y, v = self._scaled
         v, found = np.minimum(v, HUGE), 0.0
-        means = np.broadcast_to(self.centres(slice(None))[0], (y.size, shares.size))
+        means = np.broadcast_to(self.centres(ALL)[0], (y.size, shares.size))
         for k, (tau2, share) in enumerate(zip(tau2s, shares, strict=True)):
             own, rest = tau2 / (v + tau2), v / (v + tau2)
             if self._design is None:

@@ -7,6 +7,7 @@ no better than their rows tell.  The law of the variances is in ``variances``.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Literal, Self
 
 import numpy as np
@@ -18,16 +19,18 @@ from estimators.normal_means.meta_regression import Design
 from estimators.normal_means.tau2_likelihood import BLOCK, MarginalLikelihood, RegressionLikelihood, parts
 from estimators.normal_means.variances import moderated_variances
 from estimators.numerics import normal_mixture
-from estimators.numerics.arrays import ArrayLike, Bools, Floats
+from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints
+from estimators.numerics.units import shifted
 from estimators.numerics.validation import choice, count, finite, nonnegative, paired
 
 __all__ = ["SampleMeans"]
 
 DEEP = 20.0  # variances less than exp(-DEEP) times as likely as the likeliest are left out
 WORK = 2**18  # numbers in an array of all that clients' posteriors mix
-MOST, USUAL = 1000, 20  # variances of a client
+MOST = 1000  # variances of a client
+ALIKE = 8  # kinds of grids, by their numbers of variances, in each doubling of these
 EXCESS = 10.0  # times its moderated variance is the most that a client's expected one counts: with 2 degrees it is infinite
-STEP = 0.6  # of the grid of log variances, in their standard deviations: sums over it are exact to about 1e-6
+CURVED = 4.0  # grids of log variances count laws of chi-square as so much narrower than normal ones: all to about 1e-6
 
 
 class SampleMeans(GaussianMeans):
@@ -144,21 +147,25 @@ class SampleMeans(GaussianMeans):
         kind = TLikelihood if self.noise == "t" else SampleLikelihood
         return kind(y, v, self.degrees_, basis, mu, self.prior, HYPERPRIORS[self.hyperprior])
 
-    def laws(self) -> Iterator[tuple[slice, Floats, Floats, Floats, Floats]]:
-        """Yield slices of clients with probabilities, own weights, means and variances of what their posteriors mix.
+    def laws(self) -> Iterator[tuple[Ints, Floats, Floats, Floats, Floats]]:
+        """Yield places of clients with probabilities, own weights, means and variances of what their posteriors mix.
 
-        One for each pair of a tau2 and a variance of the client, in the units of the fit.
+        One for each pair of a tau2 and a variance of the client, in the units of the fit.  Clients whose variances need as
+        fine a grid come together, so that few far ones cost nothing to the others.
         """
         tau2s, _, _, shares = self._nodes
         y, v = self._scaled
-        for block in parts(y.size, max(1, WORK // (USUAL * shares.size))):
-            grid, logs = variance_grid(v[block], self.degrees_[block], width=self.widths(block))
-            for some in parts(len(grid), max(1, WORK // (grid.shape[1] * shares.size))):
-                rows = slice(block.start + some.start, block.start + some.start + len(grid[some]))
+        width = np.concatenate([self.widths(rows) for rows in parts(y.size, max(1, WORK // shares.size))])
+        kinds = np.ceil(ALIKE * np.log2(grid_sizes(self.degrees_, width=width)))
+        order = np.argsort(kinds, kind="stable")
+        for alike in np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1):
+            for some in parts(alike.size, max(1, int(WORK / (shares.size * 2 ** (kinds[alike[0]] / ALIKE))))):
+                rows = alike[some]
+                grid, logs = variance_grid(v[rows], self.degrees_[rows], width=width[rows])
                 mus, spread = (part[:, :, None] for part in self.centres(rows))
-                noise = grid[some, None, :]
+                noise = grid[:, None, :]
                 precision = 1 / (noise + tau2s[:, None])
-                weight = np.exp(logs[some, None, :]) * shares[:, None]
+                weight = np.exp(logs[:, None, :]) * shares[:, None]
                 own, rest = tau2s[:, None] * precision, noise * precision
                 centre, variance = mus + own * (y[rows, None, None] - mus), tau2s[:, None] * rest + spread * rest**2
                 weight, own, centre, variance = (a.reshape(len(a), -1) for a in (weight, own, centre, variance))
@@ -187,18 +194,18 @@ class SampleMeans(GaussianMeans):
     def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
         self.require_fit()
-        t, found = np.ldexp(finite("t", t), -self._exponent), []
+        t, found = np.ldexp(finite("t", t), -self._exponent), np.empty(self.estimates_.size)
         for rows, weights, _, means, variances in self.laws():
-            found.append(normal_mixture.cdf(t[rows] if t.ndim else t, weights, means, np.sqrt(variances), strict))
-        return np.concatenate(found)
+            found[rows] = normal_mixture.cdf(t[rows] if t.ndim else t, weights, means, np.sqrt(variances), strict)
+        return found
 
-    def posterior_quantile(self, q: ArrayLike) -> Floats:
+    def posterior_quantile(self, q: float) -> Floats:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
         self.require_fit()
-        found = []
-        for _, weights, _, means, variances in self.laws():
-            found.append(normal_mixture.quantile(q, weights, means, np.sqrt(variances)))
-        return np.ldexp(np.concatenate(found), self._exponent)
+        found = np.empty(self.estimates_.size)
+        for rows, weights, _, means, variances in self.laws():
+            found[rows] = normal_mixture.quantile(q, weights, means, np.sqrt(variances))
+        return shifted(found, self._exponent)
 
     @property
     def independent(self) -> bool:
@@ -252,6 +259,18 @@ def ends(df: Floats, reach: Floats | float = 0.0) -> tuple[Floats, Floats]:
     return -np.minimum(1 + x, np.sqrt(2 * x) + x / 1.5) - np.log1p(reach / df), np.log1p(x + np.sqrt(2 * x))
 
 
+def grid_sizes(df: Floats, reach: Floats | float = 0.0, width: Floats | float = np.inf) -> Floats:
+    """Return how many values `variance_grid` needs for each client, at most `MOST`.
+
+    Sums with a step h are wrong by the least value of exp(-2 pi y / h) / cos(y)^(df / 2), by what chi-square(df)'s log
+    density is at imaginary parts y: less than 1e-6 for h^-2 = df / 2 + `CURVED`.  What changes within `width` adds its own.
+    """
+    low, high = ends(df, reach)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        needed = (high - low) * np.sqrt(df / 2 + CURVED + 1 / np.square(width))
+    return 1 + np.ceil(np.minimum(np.where(np.isinf(df), 0.0, needed), MOST))
+
+
 def variance_grid(
     v: Floats, df: Floats, reach: Floats | float = 0.0, width: Floats | float = np.inf
 ) -> tuple[Floats, Floats]:
@@ -263,8 +282,7 @@ def variance_grid(
     if np.isinf(df).all():
         return v[:, None], np.zeros((v.size, 1))
     low, high = ends(df, reach)
-    sd = np.minimum(np.sqrt(2 / df), width)
-    places = np.linspace(0.0, 1.0, 2 + int(min(np.max((high - low) / (STEP * sd)), MOST)))
+    places = np.linspace(0.0, 1.0, int(grid_sizes(df, reach, width).max()))
     u = low[:, None] + (high - low)[:, None] * places  # log of chi-square(df) / df
     logs = df[:, None] / 2 * (u - np.expm1(u))
     logs -= logs.max(axis=1, keepdims=True)
@@ -280,14 +298,23 @@ def excess(df: Floats) -> Floats:
 class SampleLikelihood(RegressionLikelihood):
     """Normal likelihood of tau2 with the expected variances of y_i ~ (origin + basis_i gamma, tau2 + sigma2_i).
 
-    Given the rows sigma2_i ~ v_i df_i / chi-square(df_i), with a mean that counts as `EXCESS` v_i where it is more.
+    Given the rows sigma2_i ~ v_i df_i / chi-square(df_i).
     """
 
     def __init__(self, y: Floats, v: Floats, df: Floats, basis: Floats, origin: float, prior: str, power: float) -> None:
-        noise = v * np.minimum(excess(df), EXCESS)
+        noise = self.noise(v, df)
         super().__init__(y, noise, basis, origin, prior, power)
         order = np.argsort(noise, kind="stable")
         self.moderated, self.df = v[order], df[order]
+
+    def noise(self, v: Floats, df: Floats) -> Floats:
+        """Return the variances of y for a given true value: their means, of which `EXCESS` v_i counts at most."""
+        return v * np.minimum(excess(df), EXCESS)
+
+    @cached_property
+    def grid(self) -> tuple[Floats, Floats]:
+        """Values of the clients' variances and their log probabilities."""
+        return variance_grid(self.moderated, self.df, self.y**2 / self.moderated)
 
     def alike(self, y: Floats, basis: Floats, prior: str) -> Self:
         """Return the likelihood of other estimates of the same clients, in the order of `v`, from the origin 0."""
@@ -300,7 +327,7 @@ class SampleLikelihood(RegressionLikelihood):
 
     def squares(self, tau2s: Floats) -> Floats:
         """Return the sum of squared residuals at each of `tau2s`, each turned into a normal one of as small a tail first."""
-        found, (grid, logs) = np.zeros(tau2s.size), variance_grid(self.moderated, self.df, self.y**2 / self.moderated)
+        found, (grid, logs) = np.zeros(tau2s.size), self.grid
         for k, tau2 in enumerate(tau2s):
             size = np.abs(self.residuals(tau2))
             for rows in parts(self.size, max(1, BLOCK // grid.shape[1])):
@@ -316,11 +343,13 @@ class TLikelihood(SampleLikelihood):
     """
 
     def __init__(self, y: Floats, v: Floats, df: Floats, basis: Floats, origin: float, prior: str, power: float) -> None:
-        RegressionLikelihood.__init__(self, y, v, basis, origin, prior, power)
-        self.equal = False
-        self.moderated, self.df = self.v, df[np.argsort(v, kind="stable")]
-        self.grid, self.logs = variance_grid(self.v, self.df, self.y**2 / self.v)
+        super().__init__(y, v, df, basis, origin, prior, power)
+        self.equal = False  # equal v_i are no equal variances, and have no closed form
         self.gamma = np.zeros(self.coefficients)
+
+    def noise(self, v: Floats, df: Floats) -> Floats:
+        """Return v: where sums go by size it stands for a variance that is integrated out."""
+        return v
 
     def residuals(self, tau2: float) -> Floats:
         """Return what the best gamma leaves of y."""
@@ -331,9 +360,10 @@ class TLikelihood(SampleLikelihood):
         """Return the log density, and the weights of residuals in its slope and in its curvature."""
         self.passes += 1
         value, slope, curvature = 0.0, np.empty(self.size), np.empty(self.size)
-        for rows in parts(self.size, max(1, BLOCK // self.grid.shape[1])):
-            e, a = residual[rows, None], 1 / (self.grid[rows] + tau2)
-            chance = self.logs[rows] + (np.log(a) - a * e**2) / 2
+        grid, logs = self.grid
+        for rows in parts(self.size, max(1, BLOCK // grid.shape[1])):
+            e, a = residual[rows, None], 1 / (grid[rows] + tau2)
+            chance = logs[rows] + (np.log(a) - a * e**2) / 2
             top = chance.max(axis=1, keepdims=True)
             chance = np.exp(chance - top)
             total = chance.sum(axis=1)

@@ -188,15 +188,14 @@ class MarginalLikelihood:
         bends = (slope(1.01 * modes) - slope(modes)) / (2 * np.log(1.01))
         heights = height(np.log(modes))
         top, mode = heights.max(), np.log(modes[np.argmax(heights)])
-        ends = []
+        domain = []
         for k, side in ((0, -1), (-1, 1)):
             start, step = np.log(modes[k]), np.sqrt(-2 * DEPTH / min(bends[k], -0.01))
             beyond = float(self.bounded and side > 0)  # the mean of tau2 counts, too, where there is one
             while height(np.array([start + side * step]))[0] + beyond * (start + step - mode) > top - DEPTH:
                 step *= 1.2
-            ends.append(4 * np.arcsinh((start + side * step - mode) / 4))
-        domain = mode + 4 * np.sinh(np.array(ends) / 4)
-        half = float(domain[1] - domain[0]) / 2
+            domain.append(start + side * step)
+        ends, half = 4 * np.arcsinh((np.array(domain) - mode) / 4), float(domain[1] - domain[0]) / 2
         if self.size >= MANY and half < NARROW:
             # Fewer looks; singularities are pi away, so that this degree leaves 1e-10.
             height = np.polynomial.Chebyshev.interpolate(  # pyright: ignore[reportAssignmentType]

@@ -116,11 +116,11 @@ def test_a_client_against_quadrature(given):
 
             mean = average(centre)
             sd = np.sqrt(average(spread) + average(lambda v, centre=centre: centre(v) ** 2) - mean**2)
-            assert (model.posterior_mean_[i], model.posterior_sd_[i]) == pytest.approx((mean, sd), rel=2e-5)
-            assert model.weights_[i] == pytest.approx((mean - 0.3) / (y[i] - 0.3), rel=2e-5)
+            assert (model.posterior_mean_[i], model.posterior_sd_[i]) == pytest.approx((mean, sd), rel=2e-6)
+            assert model.weights_[i] == pytest.approx((mean - 0.3) / (y[i] - 0.3), rel=2e-6)
             z = model.posterior_quantile(0.1)[i]
             below = average(lambda v, centre=centre, z=z: special.ndtr((z - centre(v)) / np.sqrt(spread(v))))
-            assert below == pytest.approx(0.1, abs=2e-5)
+            assert below == pytest.approx(0.1, abs=2e-6)
     else:
         # The best mu is where the slope of the likelihood is 0.
         def loss(mu):
