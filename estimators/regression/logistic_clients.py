@@ -52,7 +52,9 @@ class LogisticClients(CoefficientModel):
     coefficients is not maximised instead: generative:eq19).
 
     An intercept is a column of ones in every X.  Clients may have one label only, separable labels, fewer rows than
-    coefficients, or no rows.
+    coefficients, or no rows.  But if "bayes" averages, some two should have both labels: else posterior sds of the others
+    have no finite value (the law of the sd tau between clients falls as tau^-2, and only a client whose labels no
+    coefficients tell surely bounds it, by 1 / tau), of which a warning tells; intervals stand.
 
     Parameters
     ----------
@@ -184,6 +186,14 @@ class LogisticClients(CoefficientModel):
         self.set_posterior(self.conditional(surface, best, coordinates, roots), nested, unseen)
         if averaged is not None:
             self.set_average(*averaged)
+            ones = np.bincount(np.repeat(np.arange(len(rows.counts)), rows.counts), rows.Y, len(rows.counts))
+            if np.count_nonzero((ones > 0) & (ones < rows.counts)) < 2:
+                warnings.warn(
+                    "Ys: fewer than two clients have both labels, which bounds too little how much clients vary: posterior "
+                    "sds of the others (without any such client their means too) are infinite, and those given are only of "
+                    "the covariances that were looked at; use intervals, or give covariance",
+                    stacklevel=3,
+                )
         self.borrowed_ = 1 - np.einsum("mii->m", best.P) / varying.sum()
         self.rows_ = rows
         return self

@@ -1,10 +1,10 @@
 """Logistic regressions of many clients: against quadrature, limits, equivariance, bad input."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize
+from scipy import integrate, optimize, stats
 from scipy.io import loadmat
 from scipy.special import expit, log_expit
 
@@ -291,6 +291,27 @@ def test_single_labels_do_not_show_how_coefficients_vary(prior):
     with pytest.raises(ValueError, match=r"one row at most.*give covariance"):
         LogisticClients(prior).fit(Xs, Ys)
     assert np.isfinite(LogisticClients(prior, covariance=1.0).fit(Xs, Ys).posterior_mean_).all()
+
+
+@pytest.mark.parametrize("both", [0, 1, 2])
+def test_a_warning_tells_where_sds_are_infinite(both):
+    """sd^2 is an average of tau^2, whose law falls as tau^-2, times a chance ~ 1/tau of each client with both labels."""
+    Ys = [[1, 1, 1], [1, 1, 1], [0, 0, 0]] + [[0, 1, 1]] * both
+    Xs = [np.ones((3, 1))] * len(Ys)
+    if both < 2:
+        with pytest.warns(UserWarning, match="^Ys: fewer than two clients have both labels"):
+            LogisticClients().fit(Xs, Ys)
+    else:
+        LogisticClients().fit(Xs, Ys)
+
+    def chance(labels, tau):
+        def density(theta):
+            return np.exp(sum(log_expit(theta if y else -theta) for y in labels)) * stats.norm.pdf(theta, 0, tau)
+
+        return sum(integrate.quad(density, *ends, limit=200)[0] for ends in pairwise([-9 * tau, -30, 0, 30, 9 * tau]))
+
+    growth = [np.prod([chance(labels, tau) for labels in Ys]) * tau for tau in (1e4, 1e5)]  # tau times tau^2 tau^-2
+    assert growth[1] / growth[0] == pytest.approx(10.0 ** (1 - both), rel=0.01)  # finite where that falls
 
 
 @pytest.mark.parametrize("unit", [1e-14, 1.0, 1e14])
