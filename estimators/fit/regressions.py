@@ -60,7 +60,7 @@ def own_logistic(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     n, d = X.shape
     unknown = np.full(d, np.nan)
     X, size = of_size_one(X)
-    if n < d or np.linalg.matrix_rank(X) < d:
+    if d == 0 or n < d or np.linalg.matrix_rank(X) < d:
         return unknown, unknown
     found = np.zeros(d)
     for _ in range(50):

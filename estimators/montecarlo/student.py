@@ -27,6 +27,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from estimators.numerics.validation import index
+
 from .checks import Check, CheckResult, TwoStageRule, decide, fitting
 from .experiments import Experiment
 from .nets import BITS
@@ -111,10 +113,15 @@ class StudentRule(TwoStageRule):
 
 
 def noncentral_t(t: float, free: int, shift: float) -> float:
-    """Distribution function of the noncentral t law, accurate in the lower tail.
+    """Distribution function of the noncentral t law with `free` >= 3 degrees of freedom, accurate in the lower tail.
 
     The mean of Phi(t s - shift) over s^2 = chi-square / free, on a grid of s where the integrand is smooth and vanishes at
     both ends, so that the sum converges faster than any power. (SciPy's nctdtr gives NaN where it matters here.)
+
+    Raises
+    ------
+    ValueError
+        For fewer degrees of freedom, with which the integrand does not vanish at 0 as it must.
 
     Examples
     --------
@@ -124,6 +131,7 @@ def noncentral_t(t: float, free: int, shift: float) -> float:
     """
     from scipy.special import gammaln, ndtr
 
+    free = index("free", free, 3)
     s = np.linspace(0.0, 6.0, 6001)[1:]
     log_density = math.log(2) + free / 2 * math.log(free / 2) - gammaln(free / 2) + (free - 1) * np.log(s) - free * s**2 / 2
     return float(np.sum(np.exp(log_density) * ndtr(t * s - shift)) * (s[1] - s[0]))

@@ -691,6 +691,7 @@ def test_own_logistic_regression_is_the_most_likely_one():
     assert np.isnan(own_logistic(X, np.ones(60))[0]).all()
     assert np.isnan(own_logistic(X, (X[:, 1] > 0.3).astype(float))[0]).all()  # separated
     assert np.isnan(own_logistic(X[:1], y[:1])[0]).all()
+    assert [part.size for part in own_logistic(X[:, :0], y)] == [0, 0]
 
 
 def test_options_of_models():

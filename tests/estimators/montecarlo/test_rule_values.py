@@ -76,6 +76,8 @@ def test_noncentral_t_is_its_integral(t, free, shift):
 
         exact = float(mpmath.quad(part, [mpmath.mpf("1e-12"), 0.5, 1, 1.5, 2, 4]))
     assert noncentral_t(t, free, shift) == pytest.approx(exact, rel=1e-6, abs=1e-15)
+    with pytest.raises(ValueError, match="free must be in 3"):
+        noncentral_t(t, 2, shift)
 
 
 def test_rules_decide_at_their_thresholds():
