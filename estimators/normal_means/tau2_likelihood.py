@@ -158,10 +158,13 @@ class MarginalLikelihood:
         while scores[-1] > 0:
             grid = np.append(grid, 4 * grid[-1])
             scores = np.append(scores, score(grid[-1:]))
+        seen = dict(zip(grid, scores, strict=True))  # so that brackets are not looked at again
         found, converged = ([low] if scores[0] <= 0 else []), True
         options = {"xtol": 1e-300, "rtol": rtol, "maxiter": 500, "full_output": True, "disp": False}
         for k in np.flatnonzero((scores[:-1] > 0) & (scores[1:] <= 0)):
-            root, details = brentq(lambda tau2: score(np.array([tau2]))[0], grid[k], grid[k + 1], **options)
+            root, details = brentq(
+                lambda tau2: seen[tau2] if tau2 in seen else score(np.array([tau2]))[0], grid[k], grid[k + 1], **options
+            )
             found.append(root)
             converged = converged and details.converged
         return np.array(found), converged
@@ -185,21 +188,21 @@ class MarginalLikelihood:
         # At `low` the slope is positive, whatever the estimates are.
         low = min(1.0, 1 / (2 * self.size)) * self.v_range[0] / 4
         modes, converged = self.roots(slope, low, rtol=1e-4)
-        bends = (slope(1.01 * modes) - slope(modes)) / (2 * np.log(1.01))
+        bends = slope(1.01 * modes) / (2 * np.log(1.01))  # as it is 0 at the modes
         heights = height(np.log(modes))
         top, mode = heights.max(), np.log(modes[np.argmax(heights)])
         domain = []
         for k, side in ((0, -1), (-1, 1)):
-            start, step = np.log(modes[k]), np.sqrt(-2 * DEPTH / min(bends[k], -0.01))
+            start, step = np.log(modes[k]), 1.1 * np.sqrt(-2 * DEPTH / min(bends[k], -0.01))
             beyond = float(self.bounded and side > 0)  # the mean of tau2 counts, too, where there is one
             while height(np.array([start + side * step]))[0] + beyond * (start + step - mode) > top - DEPTH:
                 step *= 1.2
             domain.append(start + side * step)
         ends, half = 4 * np.arcsinh((np.array(domain) - mode) / 4), float(domain[1] - domain[0]) / 2
         if self.size >= MANY and half < NARROW:
-            # Fewer looks; singularities are pi away, so that this degree leaves 1e-10.
+            # Fewer looks; singularities are pi away, so that each degree divides what is left by 2 pi / half: to 1e-10.
             height = np.polynomial.Chebyshev.interpolate(  # pyright: ignore[reportAssignmentType]
-                height, 6 + int(np.ceil(8 * half)), domain
+                height, int(np.ceil(26 / np.log(2 * np.pi / half))), domain
             )
         pieces = 24
         u = np.linspace(ends[0], ends[1], pieces + 1)
