@@ -320,7 +320,7 @@ class GaussianMeans(NormalPosteriors):
         """
         means, variances, blind = self.new_clients(covariates)
         shares, k = self._nodes[-1], self._exponent
-        mean = np.einsum("ik,k->i", means, shares)
+        mean = means[:, 0] + np.einsum("ik,k->i", means - means[:, :1], shares)  # a centre that is known stays what it is
         variance = np.einsum("ik,k->i", variances + (means - mean[:, None]) ** 2, shares)
         sd = np.where(blind | (not self._bounded), np.inf, np.ldexp(np.sqrt(variance), k))
         mean = np.ldexp(mean, k)
