@@ -18,11 +18,12 @@ from estimators.montecarlo.checks import (
     required_reps,
     smallest_detectable,
 )  # fmt: skip
+from estimators.montecarlo.experiments import ClientsExperiment
 from estimators.montecarlo.independence import BATCH, dispersions, of_size, random, repeated, require_independent
 from estimators.montecarlo.moments import Moments, batch_means, combine, require_finite
-from estimators.montecarlo.randomisations import merge_replications, require_apart
+from estimators.montecarlo.randomisations import merge_replications, require_apart, run_nets
 from estimators.montecarlo.strata import StrataPilot
-from estimators.montecarlo.student import STUDENT, Plan, StudentRule, noncentral_t, plan_nets, skewness
+from estimators.montecarlo.student import STUDENT, Plan, StudentRule, noncentral_t, perform_on_nets, plan_nets, skewness
 
 RNG = np.random.default_rng
 
@@ -155,6 +156,32 @@ def test_standard_errors_have_a_floor():
     assert found.standard_error == pytest.approx(5 * 0.03)
     with pytest.raises(ValueError, match="at least one Check"):
         fitting([], quiet)
+
+
+@pytest.mark.parametrize("averaged", [1, 3])
+def test_a_check_on_nets_is_students_rule_on_means_over_them(averaged):
+    """Sixteen replications on streams of the first stage; for a claim that is off, twice as many on those of the second."""
+    error = [-1, 0, 0, 1]
+    experiment, rule = ClientsExperiment(1.0, 1.0, 1.0, 0, np.full(4, 0.25), error, error), StudentRule()
+    checks = [Check("right", (2.0,), 2.5, 2.0), Check("wrong", (2.0,), 2.8, 2.0)]
+    results = perform_on_nets(experiment, checks, "by hand", 8, averaged=averaged, detectable=0.4, root=5, threads=1)
+    ways = {"averaged": averaged, "root": 5, "threads": 1}
+    for (check, result), replications in zip(zip(checks, results, strict=True), (16, 32), strict=True):
+        first = run_nets(experiment, 8, 16, "by hand#nets1", **ways)
+        last = first if replications == 16 else run_nets(experiment, 8, 32, "by hand#nets2", **ways)
+        estimate, deviation = last.linear([2.0])
+        assert (result.estimate, result.standard_error) == pytest.approx((estimate, deviation), rel=1e-12)
+        assert result.z == pytest.approx((estimate - check.expected) / deviation, rel=1e-12)
+        assert (result.nets, result.reps) == (replications, replications * averaged * 256)
+        assert (result.stages, result.passed) == ((1, True) if replications == 16 else (2, False))
+        smallest = rule.smallest_detectable(first.linear([2.0])[1], 2.0)
+        assert result.smallest_detectable == pytest.approx(smallest, rel=1e-12)
+        assert result.reached == (smallest <= 0.4)
+    plain = perform_on_nets(experiment, checks, "by hand", 8)
+    assert plain == perform_on_nets(experiment, checks, "by hand", 8, averaged=1, detectable=1e-4, rule=rule)
+    for wrong in (0.0, -1e-9):
+        with pytest.raises(ValueError, match="detectable must be > 0"):
+            perform_on_nets(experiment, checks, "by hand", 8, detectable=wrong)
 
 
 # --- plans -----------------------------------------------------------------------------------------------------------------

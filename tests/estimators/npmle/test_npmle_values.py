@@ -202,6 +202,40 @@ def test_the_certificate_is_the_maximum_of_d(family, tolerance):
     assert heights[np.argsort(places)] == pytest.approx(np.interp(np.sort(places), fine, d), rel=1e-6)
 
 
+@MANY
+def test_d_on_every_cell_is_the_sum_over_clients(family):
+    """Leaves of clients of very unequal errors: each place is in one of them, or no client reaches it."""
+    rng = np.random.default_rng(5)
+    spread = np.geomspace(1, 3e3, 40)
+    make, data = {
+        "gaussian": (gaussian_clients, (rng.uniform(-9, 9, 40), 4 / spread)),
+        "binomial": (binomial_clients, (rng.binomial(np.ceil(spread).astype(int), rng.random(40)), np.ceil(spread))),
+        "poisson": (poisson_clients, (rng.poisson(spread * rng.uniform(0, 9, 40)), spread)),
+    }[family]
+    clients = make(*data, weights=rng.uniform(0.5, 2, 40))
+    t = np.linspace(clients.t.min(), clients.t.max(), 90)
+    state = solver.evaluate(clients, workers_of(clients), t, np.full(90, 1 / 90), 0)
+    found = dual.Dual(clients, workers_of(clients))
+    found(state, 1e-6)
+    order = np.argsort(found.lefts)
+    starts, ends = found.lefts[order], (found.lefts + found.widths)[order]
+    assert np.unique(found.widths).size >= 3
+    assert (starts[1:] >= ends[:-1]).all()  # the same cells are halved again and again, so that ends meet to the last bit
+    before = np.where(np.r_[False, starts[1:] == ends[:-1]], np.r_[-1, found.leaves[order][:-1]], -1)
+    assert found.before[order].tolist() == before.tolist()
+    places = rng.uniform(clients.t.min(), clients.t.max(), 20_000)
+    scaled = clients.weights / (state.density * clients.total)
+    d = scaled @ relative(clients, places)
+    cell = np.searchsorted(starts, places, side="right") - 1
+    inside = (cell >= 0) & (places < ends[cell])
+    error = np.sum(scaled * (found.remainder + 2 * dual.LEBESGUE * np.exp(-arrays.CUT)))
+    assert np.max(d[~inside], initial=0.0) <= error
+    along = (places - starts[cell]) / (ends - starts)[cell]
+    basis = stats.binom.pmf(np.arange(dual.NODES), dual.NODES - 1, along[inside, None])
+    polynomials = np.einsum("ck,ck->c", basis, found.coefficients[found.leaves[order][cell[inside]]])
+    np.testing.assert_allclose(polynomials, d[inside], rtol=1e-10, atol=error)  # exponents are up to 1e5
+
+
 def test_the_best_step_in_the_model_of_second_order():
     """`excess`: D - 1 at atoms or, moved, with the gain slope^2 / (2 bend) of a concave direction only."""
     first = np.array([[0.9, 1.1, 1.2], [0.5, -0.8, 0.7], [-2.0, 0.3, 9.0]])

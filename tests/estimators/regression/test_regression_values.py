@@ -461,6 +461,45 @@ def test_joint_posteriors_are_their_draws(groups):
         model.predict(0, X[:, :1])
 
 
+@pytest.mark.parametrize("prior", ["bayes", "reml"])
+def test_a_feature_that_nobody_has_changes_nothing_for_the_others(prior):
+    """Of its coefficient nothing is known: chances of a half, quantiles without end, no draws."""
+    Xs, Ys, _ = clients(counts=(6, 4, 9, 3, 5, 7))
+    plain = LinearClients(prior, covariance="diagonal").fit(Xs, Ys)
+    wide = [np.insert(X, 1, 0.0, axis=1) for X in Xs]
+    model = LinearClients(prior, covariance="diagonal", shared=[1]).fit(wide, Ys)
+    assert model.blind_.tolist() == [False, True, False]
+    for t in (-0.7, 0.4):
+        np.testing.assert_allclose(model.posterior_cdf(t)[:, [0, 2]], plain.posterior_cdf(t), rtol=1e-6)
+        assert (model.posterior_cdf(t)[:, 1] == 0.5).all()
+    for q, end in ((0.1, -np.inf), (0.9, np.inf)):
+        np.testing.assert_allclose(model.posterior_quantile(q)[:, [0, 2]], plain.posterior_quantile(q), rtol=1e-6)
+        assert (model.posterior_quantile(q)[:, 1] == end).all()
+    assert (model.posterior_sd_[:, 1] == np.inf).all()
+    pairs, others = model.exceedances(slice(1, 4)), plain.exceedances(slice(1, 4))
+    assert pairs is not None
+    assert others is not None
+    np.testing.assert_allclose(pairs[..., [0, 2]], others, rtol=1e-6)
+    assert np.isnan(pairs[..., 1]).all()
+    drawn = model.sample_posterior(RNG(1), 20_000)
+    assert np.isnan(drawn[..., 1]).all()
+    np.testing.assert_allclose(drawn[..., [0, 2]].mean(axis=0), plain.posterior_mean_, atol=0.04)
+    np.testing.assert_allclose(drawn[..., [0, 2]].std(axis=0), plain.posterior_sd_, rtol=0.04)
+    summary = model.prior_summary()
+    assert summary["sd"][1] == np.inf
+    np.testing.assert_allclose([summary["sd"][0], summary["sd"][2]], plain.prior_summary()["sd"], rtol=1e-6)
+    for name, ends in plain.prior_interval(0.8).items():
+        found = model.prior_interval(0.8)[name]
+        np.testing.assert_allclose([found[0], found[2]], ends, rtol=1e-5)
+        assert found[1] == ((0.0 if name == "sd" else -np.inf), np.inf)
+    X = np.array([[1.0, 0.0, -0.5], [1.0, 2.0, -0.5]])
+    for i in (3, None):
+        mean, sd = model.linear_predictor(i, X)
+        exact = plain.linear_predictor(i, X[:1, [0, 2]])
+        np.testing.assert_allclose((mean[0], sd[0]), np.ravel(exact), rtol=1e-6)
+        assert sd[1] == np.inf
+
+
 def test_coefficients_that_do_not_vary_are_points():
     Xs, Ys, _ = clients(counts=(6, 4, 9, 3, 5))
     model = LinearClients("marginal-likelihood", shared=[1], mu=[0.2, -0.5]).fit(Xs, Ys)
@@ -483,6 +522,25 @@ def test_coefficients_that_do_not_vary_are_points():
     np.testing.assert_allclose(known.borrowed_[4], 1 - np.trace(exact @ (Xs[4].T @ Xs[4] / 3.0)) / 2, rtol=1e-9)
     with pytest.raises(ValueError, match="a new client has none"):
         known.predict(None, Xs[0], return_sd=True)
+
+
+@pytest.mark.parametrize("centre", [-0.5, 0.0])
+def test_coefficients_that_are_known_stay_points_in_an_average(centre):
+    """A shared coefficient of a known centre does not vary under any prior: no law of it, and no division by its sd."""
+    Xs, Ys, _ = clients(counts=(6, 4, 9, 3, 5))
+    model = LinearClients(shared=[1], mu=[0.2, centre]).fit(Xs, Ys)
+    assert model.average_ is not None
+    for q in (0.03, 0.5, 0.9):
+        assert (model.posterior_quantile(q)[:, 1] == centre).all()
+        np.testing.assert_allclose(model.posterior_cdf(model.posterior_quantile(q))[:, 0], q, rtol=1e-9)
+    low, high = model.interval()
+    assert (low[:, 1] == high[:, 1]).all()
+    assert (low[:, 0] < high[:, 0]).all()
+    ends = model.prior_interval()
+    assert ends["mean"] == [(0.2, 0.2), (centre, centre)]
+    assert ends["sd"][1] == (0.0, 0.0)
+    assert ends["new client"][1] == (centre, centre)
+    assert ends["new client"][0][0] < 0.2 < ends["new client"][0][1]
 
 
 def test_column_spaces_and_interpolation():
