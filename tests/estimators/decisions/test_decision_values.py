@@ -205,6 +205,9 @@ def test_sets_of_ranks_are_those_of_sure_differences():
     assert low.tolist() == (1 + under).tolist()
     assert high.tolist() == (5 - above).tolist()
     assert ranking.simultaneous_ranks([0.0, 1.0], [1.0, 1.0])[0].tolist() == [1.0, 1.0]
+    for unit in (1e-6, 1e6):  # in other units the same differences are sure
+        low, high = ranking.simultaneous_ranks(unit * y, unit**2 * v, level)
+        assert (low.tolist(), high.tolist()) == ((1 + above).tolist(), (5 - under).tolist())
     for wrong in (([1.0], [1.0]), ([1.0, 2.0], [1.0, 1.0, 1.0]), ([[1.0, 2.0]], [1.0])):
         with pytest.raises(ValueError, match="at least two clients"):
             ranking.simultaneous_ranks(*wrong)
@@ -259,6 +262,15 @@ def test_r_values_by_lists_of_every_length(largest_first):
         t = extremes.threshold(model, wanted, ends, largest_first)
         assert law.sf(sign * t).sum() == pytest.approx(wanted, abs=1e-8)
         np.testing.assert_allclose(extremes.chances(model, t, largest_first), law.sf(sign * t), rtol=1e-9)
+
+
+def test_r_values_of_many_clients_try_lists_of_evenly_spaced_lengths(monkeypatch):
+    """Of six clients lists of one, four and all: the shortest of these that holds a client."""
+    whole = r_values(known())
+    monkeypatch.setattr(extremes, "LISTS", 3)
+    assert r_values(known()).tolist() == [next(k / 6 for k in (1, 4, 6) if r * 6 <= k + 1e-9) for r in whole]
+    monkeypatch.setattr(extremes, "LISTS", 6)
+    assert r_values(known()).tolist() == whole.tolist()
 
 
 def test_r_values_of_equal_clients_and_of_shared_points():

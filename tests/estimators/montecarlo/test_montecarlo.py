@@ -528,6 +528,29 @@ class TestPerform:
         assert target < MAX_REPS
         assert PILOT_REPS <= mc.CHUNK
 
+    def test_stages_are_runs_on_streams_of_their_own(self):
+        """As large as the check that asks for most, with a tenth more for the pilot's luck; growth times as large at last."""
+        experiment, rule = Normals(2, 0.02), mc.TwoStageRule(alpha1=0.2, alpha2=0.1, growth=3)
+        checks = [mc.Check("right", [1, 1], 0.04, 2.5), mc.Check("wrong", [0, 2], 0.1, 4.0)]
+        ways = {"root": 3, "threads": 1}
+        results = mc.perform(experiment, checks, "by hand", detectable=0.005, rule=rule, **ways)
+        pilot = mc.run(experiment, PILOT_REPS, "by hand#stage0", **ways)
+        sds = [pilot.standard_deviation(check.coefficients) / check.scale for check in checks]
+        reps = max(rule.required_reps(np.sqrt(1.1) * sd, 0.005) for sd in sds)
+        first = mc.run(experiment, reps, "by hand#stage1", **ways)
+        second = mc.run(experiment, 3 * reps, "by hand#stage2", **ways)
+        for check, result, moments in zip(checks, results, (first, second), strict=True):
+            estimate, error = moments.linear(check.coefficients)
+            assert (result.estimate, result.standard_error) == pytest.approx((estimate, error), rel=1e-12)
+            assert result.z == pytest.approx((estimate - check.expected) / error, rel=1e-9)
+            assert (result.reps, result.nets) == (moments.count, 0)
+            least = rule.smallest_detectable(first.standard_error(check.coefficients), check.scale)
+            assert result.smallest_detectable == pytest.approx(least, rel=1e-12)
+            assert result.reached
+        assert [(result.stages, result.passed) for result in results] == [(1, True), (2, False)]
+        (plain,) = mc.perform(Normals(1), [mc.Check("plain", [1], 0.0, 1.0)], "defaults")
+        assert (plain,) == tuple(mc.perform(Normals(1), [mc.Check("plain", [1], 0.0, 1.0)], "defaults", detectable=0.01))
+
     def test_bad_input(self):
         experiment = Normals(2)
         good = mc.Check("good", [1, 0], 0.0, 1.0)

@@ -215,6 +215,86 @@ class TestSmallNets:
             )
 
 
+class TestByHand:
+    PAIR = mc.SampledExperiment(lambda gen, n: (gen.random((n, 2)) < [0.3, 0.6]).astype(float), 2)
+
+    @pytest.mark.parametrize("log2_points", [6, 10])
+    def test_a_pilot_has_means_spreads_and_ranges_of_its_points(self, log2_points):
+        rows = np.array([[1.0, 0.0], [2.0, -1.0]])
+        pilot = strata.pilot_strata(self.PAIR, log2_points, "pilot", rows, 3)
+        stratified = mc.StratifiedExperiment(self.PAIR, log2_points)
+        blocks = list(stratified.points(mc.stream(f"pilot#strata{log2_points}", 0, 3), 256))
+        drawn = np.concatenate(blocks) @ rows.T
+        assert drawn.shape == (256, 2**log2_points, 2)
+        np.testing.assert_allclose(pilot.means, drawn.mean(axis=1), rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(pilot.spread, drawn.std(axis=(0, 1)), rtol=1e-3)  # nets of a block have nearly one mean
+        assert pilot.reach.tolist() == [1.0, 3.0]
+        assert pilot.lone == pytest.approx(10 * np.array([1.0, 3.0]) / 2**log2_points)
+
+    @pytest.mark.parametrize("detectable", [1e-2, 1e-3, 2e-4])
+    @pytest.mark.parametrize(("lopsided", "lone"), [(False, 0.0), (False, 30.0), (True, 0.0)])
+    @pytest.mark.parametrize("budget", [2**30, 2**23])
+    def test_a_plan_has_the_fewest_points_that_see_an_error(self, monkeypatch, detectable, lopsided, lone, budget):
+        """By a search over numbers of nets, of each size, for the least that is large enough; else the sharpest."""
+        law = stats.expon if lopsided else stats.norm
+        z = law.ppf((np.arange(256) + 0.5) / 256)
+        z = (z - z.mean()) / z.std(ddof=1)
+        sds = {6: 0.02, 8: 0.004, 10: 0.0019, 12: 0.0008}
+
+        def pilot(experiment, size, key, rows, root):
+            assert (key, root, rows.tolist()) == ("plan", 3, [[0.5, 0.0], [0.25, -0.25]])
+            means = np.column_stack([z * sds[size], z * sds[size] / 2])
+            return strata.StrataPilot(means, np.array([0.5, 0.4]), np.ones(2), np.array([lone, 0.1]) / 2**size)
+
+        monkeypatch.setattr(strata, "pilot_strata", pilot)
+        checks = [mc.Check("a", [1, 0], 0.3, 2.0), mc.Check("b", [1, -1], 0.3, 4.0)]
+        plan = mc.plan_strata(self.PAIR, checks, "plan", detectable=detectable, max_coordinates=budget, root=3)
+        shift, skew = mc.DECLARED.detectable_shift, (abs(stats.skew(z)) + 0.15) / 0.009
+
+        def seen(size, nets):
+            return max(np.sqrt(1.3) * sds[size] / np.sqrt(nets), lone / 2**size / nets, 0.1 / 2**size / nets) * shift
+
+        found = []
+        for size in (6, 8, 10, 12):
+            least, most = max(1024, int(np.ceil(skew**2))), budget // (2 << size)
+            if least > most:
+                continue
+            low, high = least - 1, most  # the first that is enough lies above low, or none does
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if seen(size, middle) <= detectable else (middle, high)
+            found.append((seen(size, high) > detectable * (1 + 1e-9), seen(size, high), size, high))
+        blind = all(each[0] for each in found)
+        best = min(found, key=lambda each: each[1] if blind else (each[0], each[3] << each[2]))
+        assert (plan.log2_points, plan.nets, plan.dimensions) == (best[2], best[3], 2)
+        assert plan.expected == pytest.approx(best[1], rel=1e-9)
+        assert plan.lone == pytest.approx((lone / 2 ** best[2], 0.1 / 2 ** best[2]))
+        errors = [
+            max(np.sqrt(1.3) * sds[best[2]] / share / np.sqrt(plan.nets), each / plan.nets)
+            for share, each in zip((1, 2), plan.lone, strict=True)
+        ]
+        plain = np.array([0.5, 0.4]) / np.sqrt(plan.nets << plan.log2_points)
+        assert plan.gain == pytest.approx(((plain / errors) ** 2).min(), rel=1e-9)
+
+    def test_a_check_on_strata_is_the_rule_on_means_over_nets(self):
+        checks = [mc.Check("right", [1, 1], 0.9, 1.0), mc.Check("wrong", [2, 0], 0.61, 2.0)]
+        plan = strata.StrataPlan(6, 1024, 2, 0.1, 1.0, (0.3, 0.2))
+        ways = {"root": 3, "threads": 1}
+        results = mc.perform_on_strata(self.PAIR, checks, "by hand", plan, detectable=0.005, **ways)
+        small = mc.StratifiedExperiment(self.PAIR, 6)
+        stages = [mc.run(small, 1024 * k, f"by hand#strata-stage{k}", **ways) for k in (1, 2)]
+        for check, result, moments, least in zip(checks, results, stages, plan.lone, strict=True):
+            estimate, error = moments.linear(check.coefficients)
+            error = max(error, least * check.scale / moments.count)
+            assert (result.estimate, result.standard_error) == pytest.approx((estimate, error), rel=1e-12)
+            assert (result.nets, result.reps) == (moments.count, moments.count * 64)
+            first = max(stages[0].linear(check.coefficients)[1], least * check.scale / 1024)
+            seen = mc.DECLARED.smallest_detectable(first, check.scale)
+            assert (result.smallest_detectable, result.reached) == (pytest.approx(seen, rel=1e-12), seen <= 0.005)
+        assert [(result.stages, result.passed) for result in results] == [(1, True), (2, False)]
+        assert {result.reached for result in mc.perform_on_strata(self.PAIR, checks, "by hand", plan)} == {False}
+
+
 class TestRates:
     """Levels loose enough to be met in a few hundred runs; the declared ones are quantiles of the same statistic."""
 

@@ -344,6 +344,78 @@ def test_atoms_of_one_hill_are_merged_at_their_centre():
     assert masses == pytest.approx([0.4, 0.4, 0.2])
 
 
+def test_atoms_are_put_together_where_that_costs_nothing():
+    """Kept where the bound stays within the tolerance, or is no worse than it was; never asked for more coarsely than that."""
+    clients = gaussian_clients([-4.0, -4.2, 3.0, 3.3], 1.0)
+    t = np.array([-4.2, -4.0, 3.0, 3.3]) - clients.origin
+    state = solver.evaluate(clients, workers_of(clients), t, np.full(4, 0.25), 0)
+    places, tolerance, asked = t[[0, 3]], 2.0**-10, []
+    for bound, trial, kept in (
+        (1.0, 1 + tolerance, True), (1.0, 1 + 1.01 * tolerance, False), (1.5, 1.5, True), (1.5, 1.51, False),
+        (1 + tolerance / 2, 1 + tolerance, True), (1.0, 0.5, True),
+    ):  # fmt: skip
+
+        def judged(state, precision, trial=trial):
+            asked.append((state.t.size, precision))
+            return trial, places, places
+
+        found, limit = solver.tidied(clients, workers_of(clients), state, judged, bound, places, tolerance)
+        assert (found is state, limit) == (not kept, trial if kept else bound)
+        if kept:
+            assert found.t + clients.origin == pytest.approx([-4.1, 3.15])
+            assert found.masses == pytest.approx([0.5, 0.5])
+            assert found.value == pytest.approx(stats.norm.logpdf(0.1) * 2 + stats.norm.logpdf(0.15) * 2 - 4 * np.log(2) + (
+                4 * 0.5 * np.log(2 * np.pi)
+            ))  # fmt: skip
+    assert all(size == 2 and 0 < precision <= tolerance for size, precision in asked)
+    for few in (places[:0], t, np.append(t, 9.0)):  # without maxima, or with one for each atom, there is nothing to merge
+        assert solver.tidied(clients, workers_of(clients), state, judged, 1.5, few, tolerance) == (state, 1.5)
+
+
+def test_rounds_add_atoms_and_merge_them_near_the_end(monkeypatch):
+    """By bounds and likelihoods that are made up: what each round does, when the search ends, and what it keeps."""
+    clients = gaussian_clients([-4.0, -4.2, 3.0, 3.3], 1.0)
+    state = solver.evaluate(clients, workers_of(clients), np.array([0.1, 7.0]), np.array([0.4, 0.6]), 2)
+    places, heights, tolerance = np.array([0.3, 3.0, 6.0]), np.array([2.0, 1.0, 1.3]), 1e-3
+
+    def search(bounds, values=(), **more):
+        did, judged = [], []
+
+        def climb(clients, workers, start, moving, precision, limit):
+            did.append((moving, start.t.tolist(), precision))
+            return replace(state, value=values[len(did) - 1] if values else 0.0, second=np.array([len(did)]))
+
+        def dual(state, precision):
+            assert precision <= tolerance  # what the bound may be off is less than what is asked of it
+            judged.append(state)
+            return bounds[len(judged) - 1], places, heights
+
+        monkeypatch.setattr(solver, "climb", climb)
+        first = replace(state, value=values[0] if values else 0.0)
+        found, bound, at, rounds = solver.improve(clients, workers_of(clients), first, dual, tolerance, 30, **more)
+        assert rounds == len(judged)
+        assert (bound, at is places) == (min(bounds[:rounds]), True)
+        assert found is judged[int(np.argmin(bounds[:rounds]))]
+        return did, rounds
+
+    did, rounds = search([2.0, 1.9, 1.5, 1.002, 1 + tolerance, 0.0], moving=False)
+    assert rounds == 5
+    for (moving, t, precision), bound in zip(did, [2.0, 1.9, 1.5, 1.002], strict=True):
+        assert (moving, t) == (False, [0.1, 0.3, 6.0, 7.0])  # not the place whose height is 1
+        assert precision == pytest.approx(0.1 * (bound - 1))
+    # Four clients merge below 5/4: at 1.2, which was no gain, so that the atoms before come back; then below 1.05, at 1.04.
+    did, rounds = search([2.0, 1.4, 1.2, 1.21, 1.1, 1.04, 1.03, 1.02, 1.009, 1.0])
+    assert rounds == 10
+    assert [moving for moving, *_ in did] == [False, False, True, False, False, True, False, False, True]
+    assert all(precision <= tolerance for moving, _, precision in did if moving)
+    merged = solver.merged_atoms(state, places)[0].tolist()
+    assert did[2][1] == did[5][1] == merged != [0.1, 7.0]
+    # Five rounds without a lower bound or a higher likelihood are the last ones.
+    assert search([2.0] * 20)[1] == 6
+    assert search([2.0, 1.9, 1.95, 1.95, 1.8, *[1.85] * 20])[1] == 10
+    assert search([2.0] * 20, [-5.0, -5.0, -4.9, *[-4.9 + 1e-14] * 20])[1] == 9  # where rounding is no rise
+
+
 @MANY
 def test_the_start_is_thirty_rounds_of_expectation_maximisation(family):
     make, data, _, _ = FAMILIES[family]
