@@ -529,7 +529,7 @@ class TestPerform:
         assert PILOT_REPS <= mc.CHUNK
 
     def test_stages_are_runs_on_streams_of_their_own(self):
-        """As large as the check that asks for most, with a tenth more for the pilot's luck; growth times as large at last."""
+        """As large as the check that asks for most, with a tenth more for the pilot's luck; then thrice as large."""
         experiment, rule = Normals(2, 0.02), mc.TwoStageRule(alpha1=0.2, alpha2=0.1, growth=3)
         checks = [mc.Check("right", [1, 1], 0.04, 2.5), mc.Check("wrong", [0, 2], 0.1, 4.0)]
         ways = {"root": 3, "threads": 1}

@@ -345,7 +345,7 @@ def test_atoms_of_one_hill_are_merged_at_their_centre():
 
 
 def test_atoms_are_put_together_where_that_costs_nothing():
-    """Kept where the bound stays within the tolerance, or is no worse than it was; never asked for more coarsely than that."""
+    """Kept where the bound stays within the tolerance, or is no worse than it was; never asked more coarsely."""
     clients = gaussian_clients([-4.0, -4.2, 3.0, 3.3], 1.0)
     t = np.array([-4.2, -4.0, 3.0, 3.3]) - clients.origin
     state = solver.evaluate(clients, workers_of(clients), t, np.full(4, 0.25), 0)
