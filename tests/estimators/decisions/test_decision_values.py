@@ -192,6 +192,34 @@ def test_pairs_in_parts_are_pairs_at_once(monkeypatch):
     assert (low.tolist(), high.tolist()) == (again[0].tolist(), again[1].tolist())
 
 
+def test_pairs_of_some_clients_by_each_way(monkeypatch):
+    """In the order asked for: by integrals of SciPy's laws where clients are independent, else as often as in the draws."""
+    from scipy.integrate import quad
+
+    laws = [stats.beta(1 + x, 2 + n - x) for x, n in ((0, 3), (1, 10), (5, 10), (9, 11), (3, 40))]
+    shares = BetaBinomial("fixed", alpha=1, beta=2).fit([0, 1, 5, 9, 3], [3, 10, 10, 11, 40])
+    found = pairwise(shares, [4, 0, 3])
+    for row, i in enumerate((4, 0, 3)):
+        for column, j in enumerate((4, 0, 3)):
+            exact = quad(lambda t, i=i, j=j: laws[i].pdf(t) * laws[j].cdf(t), 0, 1, epsabs=1e-10)[0]
+            assert found[row, column] == pytest.approx(exact, abs=2e-6)
+    learnt = GaussianMeans().fit(Y, V)
+    closed = pairwise(learnt, [5, 1])
+    monkeypatch.setattr(ranking, "FEW", 6)
+    assert np.array_equal(pairwise(learnt, [5, 1]), closed)
+    monkeypatch.setattr(ranking, "FEW", 5)
+    some = np.concatenate(list(blocks(learnt, 4000, 0)))[:, [5, 1]]
+    above = (some[:, :, None] > some[:, None]).mean(axis=0)
+    np.testing.assert_allclose(pairwise(learnt, [5, 1]), np.where(np.eye(2) > 0, 0.5, above), rtol=1e-12)
+    monkeypatch.setattr(ranking, "MOST_PAIRS", 3)
+    assert pairwise(shares, [4, 0, 3]).shape == (3, 3)
+    with pytest.raises(ValueError, match="at most 3, got 4"):
+        pairwise(shares, [0, 1, 2, 3])
+    for wrong in ([], [5], [[0, 1]]):
+        with pytest.raises(ValueError, match=r"clients must be positions of clients, whole numbers in 0\.\.4"):
+            pairwise(shares, wrong)
+
+
 def test_sets_of_ranks_are_those_of_sure_differences():
     y, v, level = np.array([0.0, 3.0, 3.2, 9.0, 14.0]), np.array([1.0, 0.5, 2.0, 1.0, 4.0]), 0.9
     needed = stats.studentized_range.ppf(level, 5, np.inf) / np.sqrt(2)

@@ -4,9 +4,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln, logsumexp, ndtr
 
-from estimators.npmle import dirichlet, gaussian_clients, poisson_clients
+from estimators.npmle import binomial_clients, dirichlet, gaussian_clients, poisson_clients
 from estimators.npmle.nonparametric import NonparametricCounts, NonparametricMeans, NonparametricRates
 
 
@@ -78,6 +78,44 @@ def test_cells():
     draws = np.maximum(cells.centres[0] + sd * np.random.default_rng(1).standard_normal(200_000), 0)
     assert whole[0, 0] == pytest.approx(np.mean(draws == 0), abs=0.005)
     assert whole[0] @ cells.places == pytest.approx(draws.mean(), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("family", "data", "cut"),
+    [
+        (gaussian_clients, ([0.3, -2.0, 7.0, 1.1, 0.9, 30.0], [1.0, 0.2, 3.0, 0.5, 2.0, 0.7]), [False, False]),
+        (binomial_clients, ([3, 40, 9, 20, 5, 30], [60, 90, 30, 50, 12, 55]), [True, False]),
+        (binomial_clients, ([3, 4, 0, 2, 5, 3], [6, 9, 3, 5, 12, 5]), [True, True]),
+        (binomial_clients, ([60, 90, 30, 49, 9, 50], [61, 95, 30, 50, 12, 55]), [False, True]),
+        (poisson_clients, ([3, 90, 0, 12, 7, 20], [1.0, 2.0, 1.5, 0.5, 1.0, 3.0]), [True, False]),
+    ],
+)
+def test_groups_are_normal_laws_on_cells_whose_tails_are_at_the_ends(family, data, cut):
+    """Half a typical standard error wide, at most four of these beyond clients, and cells at most four more beyond."""
+    weights = np.array([1.0, 3.0, 0.5, 2.0, 1.0, 4.0])
+    clients = family(*data, weights)
+    sd = 0.5 / np.sqrt(clients.weights @ clients.s**-2.0 / clients.weights.sum())
+    least, most = {"gaussian": (-np.inf, np.inf), "binomial": (0, np.pi / 2), "poisson": (0, np.inf)}[clients.family]
+    cells = dirichlet.lattice(clients)
+    assert cells.low[0] == pytest.approx(max(clients.t.min() - 8 * sd, least), abs=1e-12)
+    assert cells.high[-1] == pytest.approx(min(clients.t.max() + 8 * sd, most), abs=1e-12)
+    # Places of groups are the middles of stretches that lie side by side, with chances as they are wide.
+    first, last = max(clients.t.min() - 4 * sd, least), min(clients.t.max() + 4 * sd, most)
+    stretches = first + (last - first) * np.concatenate([[0.0], np.cumsum(cells.base)])
+    assert stretches[-1] == pytest.approx(last)
+    np.testing.assert_allclose(cells.centres, (stretches[1:] + stretches[:-1]) / 2, rtol=1e-12)
+    near = (np.abs(cells.centres[:, None] - clients.t) < sd / 2)[:, clients.s <= 2 * sd].any(axis=1)
+    assert sd / 8 < np.diff(stretches).min() <= np.diff(stretches)[near].max(initial=0.5 * sd) <= 0.5 * sd * (1 + 1e-9)
+    points = cells.low == cells.high  # where cells are cut off by what a parameter can be
+    assert [points[0], points[-1], points[1:-1].any()] == [*cut, False]
+    edges = np.append(cells.low, cells.high[-1])
+    np.testing.assert_array_equal(cells.low[1:], cells.high[:-1])
+    below = ndtr((edges - cells.centres[:, None]) / sd)
+    below[:, 0], below[:, -1] = 0.0, 1.0
+    exact = np.diff(below, axis=1)
+    np.testing.assert_allclose(cells.spread(np.eye(cells.base.size)), exact, atol=2e-15, rtol=1e-11)
+    if not any(cut):
+        assert max(row.size for _, row in cells.kernel) < cells.low.size  # what is far is left out
 
 
 MODELS = (
