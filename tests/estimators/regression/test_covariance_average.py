@@ -5,12 +5,25 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 from scipy.special import ndtr
-from scipy.stats import invwishart, wishart
+from scipy.stats import chi2, f, invwishart, kstest, multivariate_t, norm, wishart
 
 from estimators import GaussianMeans, LinearClients
-from estimators.regression.covariance_average import Nodes, even, even_cube, log_law, representative
-from estimators.regression.covariances import Factor
+from estimators.regression.covariance_average import (
+    Density,
+    Nodes,
+    average,
+    bent,
+    drawn,
+    even,
+    even_cube,
+    explored,
+    log_law,
+    representative,
+    weighed,
+)
+from estimators.regression.covariances import Factor, Levels
 
 
 def rows_of(m=6, d=2, n=5, seed=0, spread=0.8):
@@ -187,3 +200,127 @@ def test_the_representative_borrows_as_much_as_the_nodes_on_average(shape):
         return np.linalg.inv(np.eye(2) + scale * E @ E.T)
 
     np.testing.assert_allclose(taken(found), 0.3 * taken(x[0]) + 0.7 * taken(x[1]), rtol=1e-12)
+
+
+ROOT = np.array([[1.5, 0.0], [-0.6, 0.4]])
+
+
+def test_points_are_of_t_laws_and_weighed_by_their_mixture():
+    """Five degrees of freedom, by SciPy's densities; squared distances have an F law."""
+    mean, uniform = np.array([0.3, -2.0]), even_cube(2048, 3)
+    points = drawn(uniform, mean, ROOT)
+    stretch = np.sqrt(5 / chi2.isf(uniform[:, 2], 5))
+    np.testing.assert_allclose(points, mean + (norm.ppf(uniform[:, :2]) * stretch[:, None]) @ ROOT.T, rtol=1e-9)
+    far = np.sum(np.linalg.solve(ROOT, (points - mean).T) ** 2, axis=0) / 2
+    assert kstest(far, f(2, 5).cdf).pvalue > 0.01
+    logs = -np.sum(points**2, axis=1) / 3
+    laws = [(mean, ROOT), (np.zeros(2), 0.7 * np.eye(2)), (np.ones(2), 2 * ROOT)]
+    density = sum(multivariate_t(centre, root @ root.T, df=5).pdf(points) for centre, root in laws)
+    exact = np.exp(logs) / density
+    np.testing.assert_allclose(weighed(points, logs, laws), exact / exact.sum(), rtol=1e-9)
+    one = np.exp(logs) / multivariate_t(mean, ROOT @ ROOT.T, df=5).pdf(points)
+    np.testing.assert_allclose(weighed(points, logs - 1e4, laws[:1]), one / one.sum(), rtol=1e-9)  # of any unit
+
+
+class Bell:
+    """A normal density of t, as ``Density`` shows its own."""
+
+    def __init__(self, mean, precision):
+        self.mean, self.precision = mean, precision
+
+    def loss(self, t):
+        away = t - self.mean
+        return away @ self.precision @ away / 2, self.precision @ away
+
+    def height(self, t):
+        return -self.loss(t)[0], 1.0 + t[0]
+
+
+def test_a_search_about_a_mode_finds_the_law():
+    covariance = ROOT @ ROOT.T
+    bell = Bell(np.array([0.4, 1.0]), np.linalg.inv(covariance))
+    np.testing.assert_allclose(bent(bell, bell.mean), covariance, rtol=1e-9)
+    flat = bent(Bell(np.zeros(2), np.diag([0.01, 5.0])), np.zeros(2))  # where a density is flatter than sd 2
+    np.testing.assert_allclose(flat, np.diag([4.0, 0.2]), atol=1e-12)
+    n = 256
+    for mode in (bell.mean, bell.mean + np.array([1.5, -0.5])):  # where it is, and somewhere beside it
+        points, noises, weights = explored(bell, mode, even_cube(8 * n, 3), n)
+        assert points.shape == (2 * n, 2)  # one round is not enough, and two are
+        assert 1 / np.sum(weights**2) >= 1.5 * n
+        np.testing.assert_allclose(noises, 1 + points[:, 0])
+        np.testing.assert_allclose(weights @ points, bell.mean, atol=0.02)
+        away = points - bell.mean
+        np.testing.assert_allclose(np.einsum("n,ni,nj->ij", weights, away, away), covariance, atol=0.05)
+    narrow = Bell(np.zeros(2), np.diag([1e8, 1e8]))
+    with pytest.warns(RuntimeWarning, match=r"the average over covariances rests on \d+ points"):
+        points, _, _ = explored(SimpleNamespace(loss=bell.loss, height=narrow.height), bell.mean, even_cube(24, 3), 12)
+    assert len(points) == 24  # as many as there are
+
+
+@pytest.mark.parametrize("shape", ["full", "diagonal", "scalar"])
+def test_the_law_has_the_jacobian_of_what_points_are(shape):
+    """Of T = scale E E' by logarithms of diagonals of E and its other entries, at each of two levels, by differences."""
+    levels, scales = Levels(Factor(np.eye(2), shape), Factor(np.eye(2), shape), 2), (0.7, 1.9)
+    A = np.array([[1.0, 0.3], [0.0, 2.0]])
+
+    def at(*roots, slopes=True):
+        loss = sum(np.sum(A * (root @ root.T)) for root in roots)
+        return SimpleNamespace(loss=loss, by_root=np.array([(A + A.T) @ root for root in roots]), s=3.0)
+
+    density = Density(at, levels, scales)
+    size = len(levels.white.start)
+
+    def entries(t):  # what varies of T, level by level
+        parts = [levels.white.inner(part) for part in np.split(np.where(density.positive, np.exp(t), t), 2)]
+        T = [scale * E @ E.T for E, scale in zip(parts, scales, strict=True)]
+        some = {"full": np.tril_indices(2), "diagonal": ([0, 1], [0, 1]), "scalar": ([0], [0])}[shape]
+        return np.concatenate([each[some] for each in T]), T
+
+    def exact(t):
+        step = 1e-5 * np.eye(2 * size)
+        jacobian = np.array([(entries(t + h)[0] - entries(t - h)[0]) / 2e-5 for h in step])
+        laws = [
+            -2.5 * np.linalg.slogdet(4 * np.eye(2) + T)[1] if shape == "full"
+            else -1.5 * np.log(4 + np.diag(T)[: len(levels.white.start)]).sum() for T in entries(t)[1]
+        ]  # fmt: skip
+        return sum(laws) + np.linalg.slogdet(jacobian)[1]
+
+    rng = np.random.default_rng(2)
+    one, two = rng.normal(size=(2, 2 * size))
+    found = [density.law(density.x(t), t)[0] for t in (one, two)]
+    assert found[0] - found[1] == pytest.approx(exact(one) - exact(two), abs=1e-6)
+    loss, slope = density.loss(one)
+    step = 1e-5 * np.eye(2 * size)
+    np.testing.assert_allclose(
+        slope, [(density.loss(one + h)[0] - density.loss(one - h)[0]) / 2e-5 for h in step], rtol=1e-6, atol=1e-7
+    )
+    assert density.height(one) == (pytest.approx(-loss), 3.0)
+
+
+@pytest.mark.parametrize("y", [0.5, 3.0])
+def test_nodes_stand_for_the_law_of_one_variance(y):
+    """One client, y ~ N(0, 1 + T), T of density (4 + T)^(-3/2): means over nodes are integrals; noises are chi-square."""
+    levels = Levels(Factor(np.eye(1), "full"), Factor(np.eye(1), "full"), 1)
+
+    def at(root, slopes=True):
+        v = 1 + root[0, 0] ** 2
+        slope = root * (1 / v - y**2 / v**2)
+        return SimpleNamespace(loss=np.log(v) / 2 + y**2 / (2 * v), by_root=slope, s=2.0)
+
+    nodes, steps, good = average(at, levels, (1.0,), 30.0, 100, 1e-8, 1)
+    assert good
+    assert steps >= 1
+    assert nodes.weights.sum() == pytest.approx(1.0)
+
+    def weight(T):
+        return (4 + T) ** -1.5 / np.sqrt(1 + T) * np.exp(-(y**2) / (2 + 2 * T))
+
+    whole = quad(weight, 0, np.inf)[0]
+    for function in (lambda T: 1 / (1 + T), lambda T: T / (4 + T), lambda T: np.exp(-T)):
+        exact = quad(lambda T, g=function: g(T) * weight(T), 0, np.inf)[0] / whole
+        assert nodes.weights @ function(nodes.x[:, 0] ** 2) == pytest.approx(exact, abs=0.01)
+    assert nodes.weights @ (2.0 / nodes.s) == pytest.approx(1.0, abs=0.02)
+    assert nodes.weights @ (2.0 / nodes.s - 1) ** 2 == pytest.approx(2 / 30, rel=0.15)
+    known = average(at, levels, (1.0,), None, 100, 1e-8, 1)[0]
+    assert (known.s == 2.0).all()
+    np.testing.assert_allclose(known.x, nodes.x)
