@@ -1,15 +1,29 @@
 """Priors that are released alone, and budgets of each client: what is said, what it costs, who is protected."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from scipy import stats
 
-from estimators.accounting import BudgetFile
-from estimators.fit.private import groups_of, model_for, private_outcome
+from estimators.accounting import BudgetFile, Guarantee
+from estimators.fit.private import clipping, groups_of, mean_reports, model_for, private_outcome, rate_reports, unspent
 from estimators.fit.released import central, regression
-from estimators.private import BetaPrior, Prior, RegressionPrior
+from estimators.private import (
+    BetaPrior,
+    MeanClient,
+    MeanReport,
+    Prior,
+    PrivateRates,
+    RateClient,
+    RegressionPrior,
+    release_prior,
+)
 from estimators.tables.client_table import read_client_table
 
+RNG = np.random.default_rng
 BOUNDS = (0.0, 10.0)
+UNEVEN = [[1.0, 2.0, 3.5], [3.0, 9.0], [4.0], [12.0, 8.0, 9.5, 9.0], [-3.0, 1.0], [6.0, 5.5, 7.5]]
 COMMON = {"delta": 0.0, "sigma2": None, "generator": None}
 
 
@@ -82,6 +96,62 @@ def test_a_central_release_of_counts_says_what_is_true():
         assert abs(value - right) < 6 * error < 0.03
 
 
+def cut(estimate, error, high):
+    """Mean and deviation of a normal law cut off at 0 and above, by SciPy."""
+    law = stats.truncnorm(-estimate / error, (high - estimate) / error, estimate, error)
+    return float(law.mean()), float(law.std())
+
+
+@pytest.mark.parametrize(("eps", "delta"), [(np.inf, 0.0), (20.0, 0.0), (3.0, 0.0), (1.0, 0.3)])
+def test_a_central_release_of_counts_follows_from_two_noisy_numbers(eps, delta):
+    """The shares of ones scatter by sigma2 (1 - h) + mu (1 - mu) h, h the mean of 1 / trials."""
+    ones, trials = np.array([1, 2, 5, 9, 0, 7, 1]), np.array([5, 9, 9, 12, 2, 7, 1])
+    made = central(counts_of(ones, trials), eps=eps, delta=delta, bounds=None, sigma2=None, generator=RNG(1))
+    told = release_prior(ones / trials, 0.0, bounds=(0.0, 1.0), eps=eps, delta=delta, mechanism="best", generator=RNG(1))
+    mu, h, largest = told.prior.mean, np.mean(1 / trials), told.prior.mean * (1 - told.prior.mean)
+    assert made.numbers["centre"] == (mu, told.prior.mean_sd)
+    error = np.sqrt(2 * told.total_variance**2 / 6 + told.variance_noise) / (1 - h)
+    expected = cut((told.total_variance - largest * h) / (1 - h), error, largest)
+    assert made.numbers["variance between clients"] == pytest.approx(expected, rel=1e-6)
+    assert made.prior == BetaPrior(mu, made.numbers["variance between clients"][0])
+    assert made.guarantees == (told.guarantee,)
+    assert (made.clients, made.together, made.about) == (7, True, 7)
+    if eps == np.inf:
+        assert told.total_variance == pytest.approx(np.var(ones / trials, ddof=1), rel=1e-3)
+
+
+@pytest.mark.parametrize(("eps", "delta"), [(40.0, 0.0), (6.0, 0.0), (1.0, 0.4)])
+def test_a_central_release_of_measurements_spends_a_quarter_on_the_variance_of_a_row(eps, delta):
+    """First the mean of the variances of clients with two rows or more, within 0 and half of the squared width."""
+    made = central(table_of(UNEVEN), eps=eps, delta=delta, bounds=BOUNDS, sigma2=None, generator=RNG(3))
+    generator, clipped = RNG(3), [np.clip(rows, *BOUNDS) for rows in UNEVEN]
+    curator = MeanClient(bounds=(0.0, 50.0), eps=eps / 4, delta=delta / 4, mechanism="best")
+    report = curator.report([np.var(rows, ddof=1) for rows in clipped if len(rows) > 1], generator)
+    sigma2, error = cut(report.estimate, np.sqrt(report.noise_variance + report.rounding_variance), 50.0)
+    assert made.numbers["variance of a row"] == pytest.approx((sigma2, error), rel=1e-6)
+    told = release_prior(
+        [rows.mean() for rows in clipped], [sigma2 / len(rows) for rows in UNEVEN], bounds=BOUNDS, eps=0.75 * eps,
+        delta=0.75 * delta, mechanism="best", generator=generator,
+    )  # fmt: skip
+    assert made.numbers["centre"] == pytest.approx((told.prior.mean, told.prior.mean_sd), rel=1e-6)
+    assert made.numbers["variance between clients"] == (pytest.approx(told.prior.variance, rel=1e-6), None)
+    assert made.prior.sigma2 == pytest.approx(sigma2, rel=1e-6)
+    assert made.prior.sigma2_sd == pytest.approx(error, rel=1e-6)
+    (found,) = made.guarantees
+    assert found.eps == pytest.approx(report.guarantee.eps + told.guarantee.eps)
+    assert found.delta == pytest.approx(report.guarantee.delta + told.guarantee.delta)
+    assert found.eps == pytest.approx(eps)
+    assert (found.delta > 0) == (delta > 0)
+    known = central(table_of(UNEVEN), eps=eps, delta=delta, bounds=BOUNDS, sigma2=2.0, generator=RNG(3))
+    told = release_prior(
+        [rows.mean() for rows in clipped], [2.0 / len(rows) for rows in UNEVEN], bounds=BOUNDS, eps=eps, delta=delta,
+        mechanism="best", generator=RNG(3), sigma2=2.0,
+    )  # fmt: skip
+    assert known.prior == told.prior
+    assert known.numbers["variance of a row"] == (2.0, 0.0)
+    assert known.guarantees == (told.guarantee,)
+
+
 def test_one_client_moves_the_released_mean_by_no_more_than_is_said():
     """Without noise, and from one end of the bounds to far beyond the other: the width over the number of clients."""
     samples = [[4.0, 6.0]] * 7
@@ -142,6 +212,93 @@ def test_every_client_has_its_own_budget():
     assert [g.eps for g in spent] == [2.0]  # of whoever is protected the least
     noise = found.model.noise_variances_
     assert noise[0] > 3 * noise[1] > 9 * noise[2]
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_a_private_outcome_shows_reports_and_the_errors_of_their_model(local):
+    """A report of a rate errs by the expected sampling variance of its share, and by its noise."""
+    adjacency = "client" if local else "row"
+    table = counts_of([1, 2, 5, 9, 0, 7], [5, 9, 9, 12, 2, 7])
+    kind, model = model_for(table, {}, None)
+    say = {"eps": 2.0, "delta": 1e-3, "local": local, "level": 0.8}
+    found = private_outcome(table, kind, model, bounds=None, generator=RNG(4), **say)
+    client = RateClient(eps=2.0, delta=1e-3, adjacency=adjacency, mechanism="best" if local else None)
+    reports = client.reports(table.successes, table.trials, table.clients, RNG(4))
+    assert rate_reports(table, 2.0, 1e-3, adjacency, RNG(4)) == reports
+    fresh = PrivateRates().fit(reports)
+    p, sd = fresh.posterior_mean_, fresh.posterior_sd_
+    n, noise = (np.array([getattr(r, name) for r in reports]) for name in ("trials", "noise_variance"))
+    np.testing.assert_allclose(found.own, [r.value / r.trials for r in reports])
+    np.testing.assert_allclose(found.error**2, np.maximum(p - p**2 - sd**2, 0) / n + noise / n**2)
+    np.testing.assert_array_equal(found.mean, p)
+    np.testing.assert_allclose(found.low, fresh.posterior_quantile(0.1))
+    assert found.n is not None
+    assert found.n.tolist() == n.tolist()
+    assert found.notes == unspent(1e-3, reports)
+
+    table = table_of(UNEVEN * 2)
+    kind, model = model_for(table, {}, BOUNDS)
+    found = private_outcome(table, kind, model, bounds=BOUNDS, generator=RNG(4), **{**say, "eps": 200.0})
+    client = MeanClient(  # a quarter is for the variance, which rows between the bounds keep below half the squared width
+        bounds=BOUNDS, eps=200.0, delta=1e-3, adjacency=adjacency, mechanism="best", variance_share=0.25,
+        variance_bound=50.0 if local else None,
+    )  # fmt: skip
+    reports = client.reports(table.samples(), table.clients, RNG(4))
+    assert mean_reports(table, 200.0, 1e-3, BOUNDS, adjacency, None, RNG(4)) == reports
+    plain = mean_reports(table, 200.0, 1e-3, BOUNDS, adjacency, 1.0, RNG(4))
+    assert [r.variance for r in plain] == [None] * 12
+    np.testing.assert_allclose(found.own, [r.estimate for r in reports])
+    np.testing.assert_allclose(found.error**2, found.model.variances_)
+    low = 0.0 if local else found.model.sigma2_ - 2 * found.model.prior_.sigma2_sd
+    assert found.notes == [*unspent(1e-3, reports), *clipping(reports, BOUNDS, low)]
+
+
+SENT = Guarantee(1.0, 0.0, "row", "client", "discrete-laplace")
+
+
+def reports_of(estimates, noise, rounding=0.0, bounds=(2.0, 12.0)):
+    return [
+        MeanReport(f"c{i}", 9, SENT, x, v, rounding, bounds) for i, (x, v) in enumerate(zip(estimates, noise, strict=True))
+    ]
+
+
+@pytest.mark.parametrize("bounds", [(2.0, 12.0), (-7.0, 3.0)])
+def test_reports_near_an_end_of_the_bounds_are_told_to_a_twentieth_and_two_errors(bounds):
+    """Reports of variances 0.01 + 0.03 and 0.13 + 0.03, weighed by their inverses 25 and 6.25, err by 1 / sqrt(31.25)."""
+    near = 0.5 + 2 / np.sqrt(31.25)
+    for end, inwards in (("lower", 1), ("upper", -1)):
+        start = bounds[0] if end == "lower" else bounds[1]
+        for by, said in ((near - 1e-9, True), (near + 1e-9, False), (-3.0, True)):
+            apart = np.array([-0.2, 0.8])  # which the weights 0.8 and 0.2 cancel
+            notes = clipping(reports_of(start + inwards * by + apart, [0.01, 0.13], 0.03, bounds), bounds, 0.0)
+            assert len(notes) == said
+            assert all(f"at the {end} end of --bounds {bounds[0]:g} {bounds[1]:g}" in note for note in notes)
+        (note,) = clipping(reports_of([start + inwards], [0.0625], 0.0, bounds), bounds, 0.0)  # 0.5 and two errors of 0.25
+        assert f"at the {end} end" in note
+
+
+def test_noise_that_hides_the_bounds_is_told_before_an_end_is():
+    """One report whose deviation is a quarter of the width, and a little more."""
+    for sd, hidden in ((2.5, False), (2.5 + 1e-9, True)):
+        (note,) = clipping(reports_of([2.0], [sd**2]), (2.0, 12.0), 99.0)
+        assert ("hides where" in note) == hidden
+        assert ("at the lower end" in note) != hidden
+
+
+def test_rows_that_vary_more_than_an_arcsine_law_are_told():
+    far = [7.0], [0.01]
+    assert clipping(reports_of(*far), (2.0, 12.0), 100 / 8) == []
+    (note,) = clipping(reports_of(*far), (2.0, 12.0), 100 / 8 + 1e-9)
+    assert "as if most were at the two ends of --bounds 2 12" in note
+
+
+def test_a_delta_that_was_not_spent_is_told():
+    made = reports_of([5.0, 5.0, 5.0], [1.0] * 3)
+    spent = [replace(each, guarantee=replace(SENT, delta=1e-5)) for each in made]
+    assert unspent(0.0, made) == unspent(1e-5, spent) == []
+    (all_of_them,), (some,) = unspent(1e-5, made), unspent(1e-5, [*made[:1], *spent[1:]])
+    assert all_of_them.startswith("--delta 1e-05 was not spent: noise that needs none")
+    assert some.startswith("--delta 1e-05 was not spent by 1 of 3 clients: noise")
 
 
 @pytest.mark.parametrize(
