@@ -220,6 +220,34 @@ def test_likelihoods_of_rates_sum_over_all_numbers_of_ones():
     assert pairs.n.tolist() == [2]
 
 
+def test_what_reports_say_roughly_of_their_rates_before_any_prior():
+    """Fall 2 of 100: counts within 15 of the value are kept, and beyond them nine standard errors of 100 answers."""
+    noise = 1 / (2 * np.sinh(1.0) ** 2)
+    reports = [report("discrete-laplace", 50.0, noise, 100), report("none", 2.0, 0.0, 9), report("gaussian", 3.7, 2.5, 5)]
+    reports += [report("two-point", 1.4, 0.3, 1), report("discrete-laplace", 400.0, 8e4, 400)]
+    count = np.array([1, 2, 1, 3, 1])
+    clients = RateClients(reports, count)
+    n = np.array([100, 9, 5, 1, 400.0])
+    v = np.array([noise, 0.0, 2.5, 0.3, 8e4]) / n**2
+    assert clients.first[:3].tolist() == [36, 2, 0]
+    np.testing.assert_allclose(clients.weights[0], np.exp(-2.0 * np.abs(np.arange(36, 65) - 50)), rtol=1e-9)
+    ends = 2 * np.arcsin(np.sqrt([[0.36, 0.64], [2 / 9, 2 / 9], [0, 1], [0, 1]]))
+    np.testing.assert_allclose(clients.low[:4], ends[:, 0] - 9 / np.sqrt(n[:4]))
+    np.testing.assert_allclose(clients.high[:4], ends[:, 1] + 9 / np.sqrt(n[:4]))
+    np.testing.assert_allclose(clients.centre, 2 * np.arcsin(np.sqrt([0.5, 2 / 9, 0.74, 1, 1])))
+    weight = count / (1 / n + v)
+    average = weight @ [0.5, 2 / 9, 0.74, 1.4, 1.0] / weight.sum()  # of the share of ones, as reported
+    np.testing.assert_allclose(clients.spread, np.sqrt(1 / n + v / (average * (1 - average))))
+    np.testing.assert_allclose(clients.error, np.sqrt([0.01, 1 / 9, 1 / 5 + 4 * 0.1, 1, 1 / 400]))
+    scale = 1 / (2 * np.arcsinh(1 / np.sqrt(16e4)))  # of the wide noise, whose corner is resolved to a twelfth
+    np.testing.assert_allclose(clients.slope, [100, np.inf, np.inf, 0, 400 / (2 * scale)])
+    np.testing.assert_allclose(clients.feature, np.minimum([0.1, 1 / 3, 2 * np.sqrt(0.1), 1, scale / 200 / 12], np.pi / 4))
+    one_sided = RateClients([report("none", 0.0, 0.0, 9), report("none", 0.0, 0.0, 7)], np.ones(2, int))
+    np.testing.assert_allclose(one_sided.centre, 0.0)
+    many = RateClients([report("gaussian", 2.0 + 0.1 * i, 2.5, (9, 5)[i % 2]) for i in range(31)], np.ones(31, int))
+    assert many.kind.tolist() == [(1, -1)[i % 2] for i in range(31)]  # sixteen of nine trials, fifteen of five
+
+
 def test_corners_of_laplace_noise_are_resolved_wherever_they_are_between_places():
     """Of counts with noise that is wider than what the binomial law smooths: likelihoods in closed form, by tilted laws."""
     n, fall, values = 20_000, 1 / 4200, np.array([4000.0, 7400.0, 7500.0, 7600.0, 7700.0, 12_000.0])

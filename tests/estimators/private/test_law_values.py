@@ -1,16 +1,18 @@
 """Laws of noise, number by number: against sums and integrals over what a mechanism is defined to do."""
 
+from dataclasses import replace
 from itertools import pairwise, product
 from math import comb
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, optimize
 from scipy.stats import laplace, norm, truncnorm
 
 from estimators.accounting import Guarantee
 from estimators.private import RateReport, staircase
 from estimators.private.mean_posterior import (
+    MeanClients,
     Outputs,
     TruncatedNormals,
     clipped_means,
@@ -25,6 +27,7 @@ from estimators.private.noise_laws import (
     StaircaseNoise,
     additive,
     answer_law,
+    finite_output,
     laplace_beyond,
     laplace_fall,
     log_likelihood,
@@ -341,6 +344,52 @@ def test_a_law_between_knots_is_that_of_a_clipped_and_rounded_mean(sd):
 def mean_report(mechanism, adjacency, n, noise, rounding, eps=1.0):
     made = Guarantee(eps, 0.0, adjacency, "client", mechanism)
     return MeanReport("", n, made, 1.0, noise, rounding, (-3.0, 5.0))
+
+
+def test_what_reports_say_roughly_of_their_means_before_any_prior():
+    """Rows of deviation 2 between -3 and 5, nine of each client; a quarter of a squared step of rounding, over nine."""
+    sd, say = 2 / 3, [("discrete-laplace", "row", 0.5), ("gaussian", "row", 0.3), ("discrete-laplace", "client", 0.5),
+                      ("none", "client", 0.0), ("unheard of", "row", 0.2)]  # fmt: skip
+    reports = [mean_report(mechanism, adjacency, 9, noise, 0.002) for mechanism, adjacency, noise in say]
+    clients = MeanClients(reports, 4.0, np.ones(5, int))
+    unit = 2 * np.sqrt([0.002 / 9, np.nan, 0.002, np.nan, np.nan])
+    scale = unit / laplace_fall(0.5, unit)  # nan for what is no Laplace noise
+    normal = np.sqrt(sd**2 + 0.002 + np.array([0.0, 0.3, 0.0, 0.0, 0.2]))
+    told = np.array([0.0, 0.3, 0.0, 0.0, 0.2]) + np.where(np.isnan(scale), 0.0, 0.5)
+    rows = np.array([True, True, False, False, True])
+    centre = optimize.brentq(lambda t: clipped(t, 2.0, -3.0, 5.0) - 1.0, -3, 5)
+    inside = norm.cdf(5, centre, 2) - norm.cdf(-3, centre, 2)
+    np.testing.assert_allclose(clients.centre, np.where(rows, centre, 1.0), atol=1e-4)
+    rise = np.where(rows, inside, 1.0)
+    np.testing.assert_allclose(clients.spread, np.sqrt(told + sd**2 + 0.002) / rise, rtol=1e-6)
+    np.testing.assert_allclose(clients.error, normal / rise, rtol=1e-6)
+    np.testing.assert_allclose(clients.slope, np.where(np.isnan(scale), np.inf, rise / scale), rtol=1e-6)
+    np.testing.assert_allclose(clients.feature, np.minimum(np.fmax(normal, scale / 12), 2.0))
+    reach = 9 * normal + np.where(np.isnan(scale), 0.0, 40 * scale)
+    for found, side in ((clients.low, -1), (clients.high, 1)):
+        np.testing.assert_allclose(found[~rows], (1.0 + side * reach)[~rows])
+        np.testing.assert_allclose(found[rows], side * 4 + 1, atol=1e-3)  # no mean within the bounds is so unlikely
+    near = MeanClients([mean_report("gaussian", "row", 90_000, 1e-6, 0.0)], 4.0, np.ones(1, int))
+    for found, side in (
+        (near.low, -1),
+        (near.high, 1),
+    ):  # nine deviations of clipped means, and 1e-4 of rows'
+        end = optimize.brentq(lambda t, s=side: clipped(t, 2.0, -3.0, 5.0) - 1.0 - s * 9 * np.sqrt(1e-6 + 4 / 9e4), -3, 5)
+        assert found == pytest.approx(end + side * 2e-4, abs=1e-4)
+    said = [("two-point", finite_output((-3.0, 5.0), 1.0, 2)), ("finite-output", finite_output((-3.0, 5.0), 1.0))]
+    ends = np.array([float(law.values[-1]) for _, law in said])
+    few = [replace(mean_report(name, "client", 9, 30.0, 16.0), estimate=e) for (name, _), e in zip(said, ends, strict=True)]
+    told = MeanClients(few, 4.0, np.ones(2, int))
+    assert told.slope.tolist() == [0.0, 0.0]
+    np.testing.assert_allclose([told.low, told.high], [ends - 8, ends + 8])  # as wide as the bounds on either side
+    assert told.feature == pytest.approx([2.0, max(sd, np.diff(said[1][1].knots).min())])
+    exact = MeanClients([mean_report("none", "row", 9, 0.0, 0.04)], 0.0, np.ones(1, int))
+    assert (exact.centre, exact.spread, exact.low, exact.high) == (1.0, 0.2, pytest.approx(-0.8), pytest.approx(2.8))
+
+
+def clipped(mean, sd, low, high):
+    """Mean of a normal variable after clipping, by SciPy."""
+    return float(norm.expect(lambda x: np.clip(x, low, high), loc=mean, scale=sd, lb=mean - 12 * sd, ub=mean + 12 * sd))
 
 
 def test_reports_tell_the_distance_of_levels_and_of_whole_numbers():

@@ -216,3 +216,20 @@ def test_a_mean_of_many_states_its_variances():
     assert found.heard == (0, 2, 3, 4)
     assert found.rounding_variance == pytest.approx(step**2 / 4 / heard)
     assert found.noise_variance == pytest.approx(step**2 * exact_noise.discrete_gaussian_variance(sigma2) / heard)
+
+
+@pytest.mark.parametrize(
+    ("m", "d", "bits", "eps", "colluding"), [(5, 1, 5, 3.0, 0), (5, 3, 5, 0.01, 0), (9, 2, 1, 40.0, 1), (6, 1, 12, 1e-4, 2)]
+)
+def test_words_of_a_mean_hold_all_sums_but_for_one_in_1e15(m, d, bits, eps, colluding):
+    """Largest sum without noise, and r with 2 d exp(-r^2 / (2 m sigma2)) = 1e-15 around it, of either sign."""
+    threshold = m - 1
+    say = {"bounds": (0.0, 6.0), "eps": eps, "delta": 1e-3, "threshold": threshold, "colluding": colluding, "bits": bits}
+    found = distributed_mean(np.full((m, d), 6.0), **say, generator=RNG(1))
+    levels = 2**bits - 1
+    sigma2 = sigma2_each(eps=eps, delta=1e-3, sensitivity=levels, clients=threshold - colluding, dimension=d)
+    largest = m * levels + stats.rayleigh(scale=np.sqrt(m * sigma2)).isf(1e-15 / (2 * d))
+    assert 2 ** (found.bits - 2) <= largest < 2 ** (found.bits - 1)
+    curve = summed_divergences(sensitivity=levels, dimension=d, sigma2=sigma2, clients=threshold - colluding)
+    assert found.guarantee.renyi == tuple(curve.tolist())
+    assert abs(found.mean - 6.0).max() < 6 * np.sqrt(found.noise_variance)

@@ -14,7 +14,9 @@ from estimators.private import (
     PrivateRegressionMeans,
     RateReport,
     RegressionReport,
+    release_prior,
 )
+from estimators.private.central import noisy_moments
 from estimators.private.rates import noisy_rate_moments, pair_errors, rate_errors
 from estimators.private.regression import RegressionPrior, pooled_coefficients, variances
 from estimators.private.server import pooled_sigma2, report_variance, tau_information
@@ -218,6 +220,106 @@ def test_variances_of_coefficients_are_unbiased_and_scatter_as_stated(given):
     pooled_coefficients(sums, np.full(m, edge / m * 0.999), np.ones(m))
     with pytest.raises(ValueError, match="smallest eigenvalue"):
         pooled_coefficients(sums, np.full(m, edge / m * 1.001), np.ones(m))
+
+
+def slopes(estimate, weights):
+    """Derivatives of an estimate in the log of each weight, by differences: what one client's equations tell."""
+    h = 1e-4
+    moved = [[estimate(weights * np.where(np.arange(weights.size) == i, s, 1.0)) for s in (1 + h, 1 - h)] for i in
+             range(weights.size)]  # fmt: skip
+    return np.array([np.subtract(*both) / (2 * h) for both in moved])
+
+
+def small_regressions(m=9):
+    generator, n = RNG(8), np.arange(4.0, 4.0 + m)
+    noise, sums = np.linspace(0.1, 0.5, m), np.empty((m, 3, 3))
+    for i, size in enumerate(n.astype(int)):
+        x = generator.normal(size=(size, 2)) * [1.0, 1.5]
+        rows = np.column_stack([x, x @ generator.normal([1.0, -0.5], 0.9) + 0.5 * generator.standard_normal(size)])
+        sums[i] = rows.T @ rows
+    return n, noise, sums + symmetric(generator, m, noise)
+
+
+@pytest.mark.parametrize("given", [None, 0.3])
+def test_variances_of_coefficients_solve_two_moment_equations_and_err_by_what_each_client_tells(given):
+    """Sums over rows and columns one by one; off the diagonal the noise has half the variance."""
+    n, noise, sums = small_regressions()
+    mu, weights = np.array([0.8, -0.4]), 1 / n
+    found = variances(sums, noise, n, mu, weights, given)
+    rows = np.zeros((2, 3))
+    for w, k, v, S in zip(weights, n, noise, sums, strict=True):
+        A, b, c = S[:2, :2], S[:2, 2], S[2, 2]
+        squares = (A**2).sum() - v - v - v / 2 - v / 2  # two on the diagonal, two off it
+        told = b - A @ mu
+        off = v / 2 * (2 + 2 * mu @ mu) + v / 2 * (mu @ mu)  # B of two numbers, A mu, and once more what is on the diagonal
+        rows[0] += w * k * np.array([np.trace(A), k, c - 2 * b @ mu + mu @ A @ mu])
+        rows[1] += w * np.array([squares, np.trace(A), told @ told - off])
+    if given is None:
+        exact = np.linalg.solve(rows[:, :2], rows[:, 2])
+    else:
+        exact = np.array([(rows[1, 2] - given * rows[1, 1]) / rows[1, 0], given])
+    np.testing.assert_allclose(found[:2], exact, rtol=1e-10)
+    told = slopes(lambda w: np.array(variances(sums, noise, n, mu, w, given)[:2]), weights)
+    np.testing.assert_allclose(found[2:], np.sqrt((told**2).sum(axis=0)), rtol=1e-5)
+    less = sums.copy()
+    less[:, :2, 2] = less[:, 2, :2] = np.einsum("ijk,k->ij", sums[:, :2, :2], mu)  # of which the scores are nothing
+    found = variances(less, noise, n, mu, weights, given)
+    assert found[0] < 0
+    residual = less[:, 2, 2] - np.einsum("ij,j->i", less[:, :2, 2], mu)
+    expected = (weights * n * residual).sum() / (weights * n * n).sum() if given is None else given
+    assert found[1] == pytest.approx(expected, rel=1e-10)
+
+
+def test_a_fitted_regression_states_its_second_pass_and_what_its_clients_tell():
+    n, noise, sums = small_regressions()
+    made = Guarantee(1.0, 1e-6, "row", "client", "gaussian")
+    told = zip(n.astype(int), sums, noise, strict=True)
+    reports = [RegressionReport(f"c{k}", int(k), made, s, float(v), 9.0) for k, s, v in told]
+    for given in (None, 0.3):
+        model = PrivateRegressionMeans(sigma2=given).fit(reports)
+        first = pooled_coefficients(sums, noise, 1 / n)
+        tau2, sigma2, *_ = variances(sums, noise, n, first, 1 / n**2, given)
+        gram = np.trace(sums[:, :2, :2], axis1=1, axis2=2).sum() / (2 * n.sum()) * n
+        weights = 1 / (tau2 * gram + sigma2 + noise / 2 * (1 + first @ first) / gram)
+        np.testing.assert_allclose(model.mu_, pooled_coefficients(sums, noise, weights), rtol=1e-10)
+        found = variances(sums, noise, n, model.mu_, weights**2 / weights.max() ** 2, given)
+        assert (model.tau2_, model.tau2_sd_) == pytest.approx((found[0], found[2]), rel=1e-9)
+        right = stats.truncnorm.mean(-found[1] / found[3], np.inf, found[1], found[3]) if given is None else given
+        assert model.sigma2_ == pytest.approx(right, rel=1e-7)
+        assert model.converged_
+        each = slopes(lambda w: pooled_coefficients(sums, noise, w), weights)
+        np.testing.assert_allclose(model.mu_covariance_, each.T @ each, rtol=1e-5)
+        assert model.prior_ == RegressionPrior(tuple(model.mu_), model.tau2_, model.sigma2_, model.tau2_sd_)
+        assert (model.clients_, model.guarantee_) == (tuple(r.client for r in reports), {made: 9})
+
+
+@pytest.mark.parametrize(("eps", "share"), [(60.0, 0.5), (6.0, 0.3), (2.0, 0.5)])
+def test_a_central_prior_is_the_posterior_of_a_spread_up_to_half_the_width_given_two_noisy_numbers(eps, share):
+    """By sums over 400 spreads: a normal law of the variance of means, and one of their mean cut off at the bounds."""
+    means, known, say = [-0.9, -0.2, 0.3, -1.4, 0.6], np.array([0.1, 0.05, 0.2, 0.1, 0.3]), {"bounds": (-1.0, 3.0)}
+    say |= {"eps": eps, "delta": 0.0, "variance_share": share}
+    found = release_prior(means, known, sigma2=0.7, generator=RNG(5), **say)
+    (report,) = noisy_moments([np.array(means)], [""], generator=RNG(5), **say)
+    assert report.variance is not None
+    assert report.variance_noise is not None
+    assert found[2:] == (report.variance, report.noise_variance, report.variance_noise)
+    tau = (np.arange(400) + 0.5) * 2 / 400
+    spread = tau**2 + known.mean()
+    sd = np.sqrt(spread / 5 + report.noise_variance)
+    a, b = (-1.0 - report.estimate) / sd, (3.0 - report.estimate) / sd
+    weight = stats.norm.pdf(report.variance, spread, np.sqrt(2 * spread**2 / 4 + report.variance_noise))
+    weight *= stats.norm.cdf(b) - stats.norm.cdf(a)
+    weight /= weight.sum()
+    shift, square = stats.truncnorm.stats(a, b, report.estimate, sd)
+    mean = weight @ shift
+    assert found.prior.mean == pytest.approx(mean, abs=2e-3 * sd.min())
+    assert found.prior.mean_sd == pytest.approx(np.sqrt(weight @ (square + (shift - mean) ** 2)), rel=2e-3)
+    assert found.prior.variance == pytest.approx(weight @ tau**2, rel=5e-3)
+    assert found.prior.sigma2 == 0.7
+    assert release_prior(means[:2], 0.1, generator=RNG(5), **say).prior.sigma2 is None  # two clients are enough
+    if share == 0.5:
+        plain = {name: value for name, value in say.items() if name != "variance_share"}
+        assert release_prior(means, known, sigma2=0.7, generator=RNG(5), **plain) == found
 
 
 def test_regressions_are_weighed_by_a_first_pass_in_which_clients_count_by_their_rows_inverted():
