@@ -207,7 +207,8 @@ def ranges(client: Any, report: Any, example: Any, alpha: float) -> list[tuple[s
         found = [("estimate", report.estimate, low, high, reach)]
         if (report.variance is None) != (example.variance is None):
             raise ValueError("variance is reported against the agreement, or missing")
-        if report.variance is not None and report.variance_noise is not None:
+        if report.variance is not None:
+            assert report.variance_noise is not None  # or the report would not have been made
             if not alike(report.variance_noise, example.variance_noise):
                 raise ValueError(f"variance_noise is {report.variance_noise:g}, agreed was {example.variance_noise:g}")
             largest = client.variance_bound or (high - low) ** 2 / 4 * report.n / (report.n - 1)

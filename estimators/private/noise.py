@@ -134,7 +134,8 @@ def add_noise(
         return Noisy([list(column) for column in totals], [[0.0] * clients for _ in totals], [guarantee] * clients)
     assert mechanism is not None
     if mechanism in ("discrete-laplace", "staircase"):
-        assert sensitivities is not None and shares is not None  # noqa: PT018
+        assert sensitivities is not None
+        assert shares is not None
         parts = [Fraction(eps) * Fraction(share) for share in shares]
         laws = [laws_of(mechanism, column, part) for column, part in zip(sensitivities, parts, strict=True)]
         known = {law: laplace_variance(law) if isinstance(law, tuple) else law.variance for law in set().union(*laws) if law}
@@ -149,7 +150,8 @@ def add_noise(
     if squares is not None:
         sigma2s = [[enough(Fraction(square), ratio)] * clients for square in squares]
     else:
-        assert sensitivities is not None and shares is not None  # noqa: PT018
+        assert sensitivities is not None
+        assert shares is not None
         sigma2s = [
             [enough(Fraction(change) ** 2 / Fraction(part), ratio) for change in column]
             for column, part in zip(sensitivities, shares, strict=True)

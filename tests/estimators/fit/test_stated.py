@@ -4,6 +4,8 @@ import argparse
 import csv
 import io
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from estimators import BetaBinomial, GammaPoisson, GaussianMeans, LinearClients,
 from estimators.counts.beta_binomial import BetaBinomialTally
 from estimators.counts.gamma_poisson import GammaPoissonTally
 from estimators.fit.models import MODELS, choose
-from estimators.fit.outcome import to_csv
+from estimators.fit.outcome import Outcome, to_csv
 from estimators.tables.client_table import read_client_table
 from figures.fit import command
 from figures.fit.command import add_arguments
@@ -422,6 +424,50 @@ def test_columns_and_sentences_agree(kind, table, flags, tmp_path):
     believed = facts["interval"] == "posterior" and facts["prior"].get("found_by") not in ("bayes", "fixed")
     assert ("few clients they are too short" in text) == believed
     assert report(outcome).endswith(text)
+
+
+@pytest.mark.parametrize(("data", "table"), [("means", "ten"), ("binomial", "ten"), ("poisson", "six"), ("poisson", "ten")])
+def test_an_outcome_shows_what_clients_know_by_themselves_and_what_the_fit_made_of_it(data, table, tmp_path):
+    """Of counts the error is that of the model's own posterior: p (1 - p) and rates are averages over it."""
+    path = tmp_path / "clients.csv"
+    path.write_text(TABLES[data][table])
+    kind = next(kind for kind in MODELS if kind.data == data)
+    found = outcome_of(path, kind, ["--level", "0.8"])
+    model = found.model
+    p, sd = model.posterior_mean_, model.posterior_sd_
+    x, size = (WARDS, np.ones(6)) if table == "six" else (TEN, SIZES / 10 if data == "poisson" else SIZES)
+    own, square = {
+        "means": lambda: (x, (1 + np.arange(10) / 3) ** 2), "binomial": lambda: (x / size, (p - p**2 - sd**2) / size),
+        "poisson": lambda: (x / size, p / size),
+    }[data]()  # fmt: skip
+    np.testing.assert_allclose(found.own, own)
+    np.testing.assert_allclose(found.error**2, square)
+    np.testing.assert_array_equal(found.mean, p)
+    np.testing.assert_allclose((found.low, found.high), model.interval(0.8))
+    facts = found.summary()
+    assert facts["expected_squared_error_before"] == pytest.approx(np.sum(square))
+    assert facts["expected_squared_error_after"] == pytest.approx(np.sum(sd**2))
+    assert facts["moved_most"] == found.clients[int(np.abs(p - own).argmax())]
+    assert found.heard.tolist() == [True] * len(own)
+    assert (found.ranks, found.discoveries, found.check) == (None, None, None)
+    asked = found.decided(rank=True)
+    assert asked.ranks is not None
+    np.testing.assert_array_equal(asked.ranks.expected, model.rank(0.8, largest_first=True, seed=0).expected)
+    assert (asked.discoveries, asked.check) == (None, None)
+
+
+def test_groups_of_a_prior_are_told_from_the_largest():
+    """A share of nothing is none; a spike has no deviation, and a slab what the spike leaves."""
+
+    def groups(**prior):
+        model: Any = SimpleNamespace(prior_summary=lambda: prior)
+        return Outcome(model, MODELS[0], (), None, *[np.empty(0)] * 6, level=0.9).groups()
+
+    told = groups(probabilities=[0.3, 0.0, 0.7], means=[1.0, 2.0, 3.0], sds=[0.1, 0.2, 0.3])
+    assert told == [(0.7, 3.0, 0.3), (0.3, 1.0, 0.1)]
+    assert groups(spike_weight=0.375, mean=2.0, slab_sd=1.5) == [(0.625, 2.0, 1.5), (0.375, 2.0, 0.0)]
+    assert groups(spike_weight=0.0, mean=2.0, slab_sd=1.5) == [(1.0, 2.0, 1.5)]
+    assert groups(mean=2.0) == []
 
 
 def test_equal_noise_and_unequal_weights_are_not_said_to_go_together(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from estimators.closed_forms.aggregation import precision_weights
-from estimators.server import robust_pca, robust_pca_kernels
+from estimators.server import robust_pca, robust_pca_kernels, strengths
 from estimators.server.federated_means import FederatedMeans
 from estimators.server.server_weights import aggregate, project_private, public_clients, server_weights
 from estimators.server.strengths import exact_slacks, over_others, personalization_strengths, personalized_mse, read_clients
@@ -165,6 +165,31 @@ def test_slacks_are_exact_for_whom_they_are_wanted():
     assert found[1] == 0.0
     assert over_others(np.array([1.0, 10.0, 100.0])).tolist() == [110.0, 101.0, 11.0]
     assert over_others(np.array([3.0])).tolist() == [0.0]
+
+
+def test_exact_sums_are_for_clients_whose_terms_cancel_and_for_nobody_else(monkeypatch):
+    """They take a thousand times as long: of two clients of weights w and 1 - w the slack vanishes where w a = (1 - w) V."""
+    asked = []
+    monkeypatch.setattr(
+        strengths, "exact_slacks", lambda wanted, c: asked.append(wanted.tolist()) or exact_slacks(wanted, c)
+    )
+    plain = personalization_strengths([1.0, 2.0, 0.5, 3.0], 0.7, noises=[0.0, 1.0, 0.2, 0.1], weights=[0.1, 0.4, 0.2, 0.3])
+    assert asked == [[False] * 4]
+    assert (plain.lam > 0).all()
+    w, tau2, second = 0.75, 0.25, 0.5
+    first = (
+        (1 - w) * tau2 + (1 - w) * (tau2 + second)
+    ) / w  # at which (1 - w)^2 tau2 - w (1 - w) a + (1 - w)^2 (tau2 + b) is 0
+    for part, near in ((0.0, True), (0.9 / 16, True), (-0.9 / 16, True), (1.2 / 16, False), (-1.2 / 16, False)):
+        # the slack is then the part of (1 - w) ((1 - w) tau2 + w a), which the exact sums are for below a sixteenth
+        own = (first - part * (1 - w) * tau2 / w) / (1 + part)
+        found = personalization_strengths([own, second], tau2, weights=[w, 1 - w])
+        assert asked[-1][0] == near
+        slack = (1 - w) ** 2 * (2 * tau2 + second) - w * (1 - w) * own
+        if part > 0:
+            assert found.lam[0] == pytest.approx((1 - w) * own / slack)
+        elif part < 0:
+            assert found.lam[0] == np.inf
 
 
 def test_weights_that_add_to_one_nearly_are_taken():
