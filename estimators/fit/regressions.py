@@ -66,8 +66,8 @@ def own_logistic(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     for _ in range(50):
         p = 1 / (1 + np.exp(-np.clip(X @ found, -30, 30)))
         information = np.einsum("ni,n,nj->ij", X, p * (1 - p), X)
-        if np.linalg.cond(information) > 1e12 or np.minimum(p, 1 - p).max() < 1e-4:
-            return unknown, unknown  # on the way to infinity
+        if np.linalg.cond(information) > 1e12 or np.abs(y - p).max() < 0.5:
+            return unknown, unknown  # on the way to infinity: all rows are on their classes' sides of a plane
         step = np.linalg.solve(information, X.T @ (y - p))
         change = np.abs(X @ step).max()
         found = found + step * min(1.0, 5.0 / max(change, 1e-300))

@@ -68,6 +68,17 @@ def test_separated_classes_have_no_estimate(gap):
     assert np.isnan(own_logistic(np.vstack((X, on_it)), np.append(y, both))).all()
 
 
+@pytest.mark.parametrize(("ones", "rows"), [((3, 5), (9, 7)), ((1, 2), (30_000, 40_000)), ((29_999, 1), (30_000, 20_000))])
+def test_rows_of_two_kinds_have_the_log_odds_of_each_however_rare_a_class_is(ones, rows):
+    X = np.repeat([[1.0, 0.0], [1.0, 1.0]], rows, axis=0)
+    y = np.concatenate([np.arange(n) < k for k, n in zip(ones, rows, strict=True)]) * 1.0
+    (first, second), (k, n) = np.log(np.divide(ones, np.subtract(rows, ones))), (np.array(ones), np.array(rows))
+    variance = 1 / k + 1 / (n - k)
+    found, error = own_logistic(X, y)
+    assert found == pytest.approx([first, second - first], rel=1e-7)
+    assert error == pytest.approx(np.sqrt([variance[0], variance.sum()]), rel=1e-7)
+
+
 def test_features_that_are_nearly_one_have_no_coefficients_of_their_own():
     """At a distance of 1e-7 half of the digits of a coefficient would be noise; at 1e-3 there is an estimate."""
     X, y = rows_of_two_classes()

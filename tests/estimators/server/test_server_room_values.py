@@ -180,7 +180,7 @@ def test_exact_sums_are_for_clients_whose_terms_cancel_and_for_nobody_else(monke
     first = (
         (1 - w) * tau2 + (1 - w) * (tau2 + second)
     ) / w  # at which (1 - w)^2 tau2 - w (1 - w) a + (1 - w)^2 (tau2 + b) is 0
-    for part, near in ((0.0, True), (0.9 / 16, True), (-0.9 / 16, True), (1.2 / 16, False), (-1.2 / 16, False)):
+    for part, near in ((0.0, True), (0.99 / 16, True), (-0.99 / 16, True), (1.01 / 16, False), (-1.01 / 16, False)):
         # the slack is then the part of (1 - w) ((1 - w) tau2 + w a), which the exact sums are for below a sixteenth
         own = (first - part * (1 - w) * tau2 / w) / (1 + part)
         found = personalization_strengths([own, second], tau2, weights=[w, 1 - w])
