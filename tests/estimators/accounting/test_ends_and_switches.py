@@ -406,7 +406,9 @@ def test_no_loss_distribution_where_floats_do_not_reach():
 def test_noise_is_found_wherever_the_search_starts(near):
     assert accountants.calibrate_noise(lambda z: 7 / z, eps=0.2, near=near) == pytest.approx(35, rel=1e-12)
     assert accountants.calibrate_noise(lambda z: 7 / z, eps=0.2, near=near) >= 35
-    assert accountants.calibrate_noise(lambda z: 0.1, eps=0.2, near=near) == 0
+    for spent in (0.1, 0.2):  # at most eps is enough
+        assert accountants.calibrate_noise(lambda z, spent=spent: spent, eps=0.2, near=near) == 0
+    assert 3 <= accountants.calibrate_noise(lambda z: 0.2 if z >= 3 else 0.3, eps=0.2, near=near) <= 3 * np.e
     with pytest.raises(ValueError, match="out of reach"):
         accountants.calibrate_noise(lambda z: 0.3, eps=0.2, near=near)
     for bad in ({"eps": 0.0}, {"near": 0.0}):
