@@ -2,17 +2,30 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import chain, combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import figures.learn
-from estimators.federated.experiments.comparing import Compared, failing, gap, level, tie
+from estimators.federated.experiments.comparing import (
+    ERROR,
+    FACTOR,
+    Compared,
+    failing,
+    fall,
+    gap,
+    level,
+    log_error,
+    printed_unit,
+    tie,
+)
 from estimators.federated.experiments.experiment import experiments, read
 from estimators.federated.experiments.plan import label
 from estimators.federated.experiments.published import VERDICTS, entries, judge, outcomes
-from estimators.federated.experiments.results import Row, read_lines
+from estimators.federated.experiments.results import Row, read_lines, slim
 from figures.learn.tables import FOLDER, PAGE, PUBLISHED, claims, page
 
 SMALL = """
@@ -218,6 +231,136 @@ def test_false_statements_are_as_rare_as_said():
         holds += sum(compared.holds for compared in found)
     assert any_fails / 3000 < 0.05 + 4 * np.sqrt(0.05 * 0.95 / 3000)
     assert abs(holds / 21000 - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 21000)
+
+
+def errors_of(measure, values, unit):
+    """Logs of what is wrong, by the definition."""
+    values = np.asarray(values)
+    return np.log(1 - values + unit / 2 if measure.endswith("accuracy") else values)
+
+
+@pytest.mark.parametrize("n", [2, 3, 8])
+@pytest.mark.parametrize("apart", [-0.5, -0.2, 0.0, 0.15, 0.21, 0.6])
+@pytest.mark.parametrize("measure", ["rows.mse", "clients.accuracy"])
+def test_gaps_ties_and_falls_are_students_tests_of_paired_log_errors(measure, apart, n):
+    """As SciPy has them: paired, one-sided; a tie by both tests against the margin, its p twice the nearer one's."""
+    rng = np.random.default_rng(n)
+    for scale in (0.01, 0.05, 0.3):
+        errors = 0.2 * np.exp(rng.normal(0, scale, (4, n)) + np.array([[0.0], [apart], [0.0], [0.1]]))
+        values = 1 - errors if measure.endswith("accuracy") else errors
+        a, b, now_a, now_b = errors_of(measure, values, 1e-4)
+        for found, d in ((gap(measure, *values[:2]), b - a), (fall(measure, *values), (b - a) - (now_b - now_a))):
+            assert (found.value, found.error, found.n) == pytest.approx((d.mean(), stats.sem(d), n), rel=1e-10)
+            assert found.p == pytest.approx(stats.ttest_1samp(d, 0, alternative="less").pvalue, rel=1e-8)
+            assert found.holds == (stats.ttest_1samp(d, 0, alternative="greater").pvalue <= ERROR)
+        found, d, margin = tie(measure, *values[:2]), b - a, np.log(FACTOR)
+        below, above = (stats.ttest_1samp(d, end, alternative=side).pvalue
+                        for end, side in ((-margin, "greater"), (margin, "less")))  # fmt: skip
+        assert found.holds == (max(below, above) <= ERROR)
+        assert found.p == pytest.approx(min(1, 2 * min(1 - below, 1 - above)), rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("measure", "printed", "unit"),
+    [
+        ("rows.mse", 0.0256, 1e-4),
+        ("rows.mse", 1.2, 0.1),
+        ("clients.accuracy", 0.9, 1e-4),
+        ("clients.accuracy", 0.98765, 1e-5),
+    ],
+)
+def test_levels_are_students_tests_against_what_is_printed(measure, printed, unit):
+    """The margin is a quarter, or half the way to the next number, but not less than rounding leaves open."""
+    assert printed_unit(measure, printed) == pytest.approx(unit)
+    target = errors_of(measure, printed, unit)
+    error = np.exp(target)
+    rng = np.random.default_rng(3)
+    for n, shift, scale in ((1, 0.0, 0.1), (3, 0.02, 0.01), (5, 0.2, 0.02), (5, -0.3, 0.05), (4, 0.0, 0.2)):
+        wrongs = error * np.exp(shift + rng.normal(0, scale, n))
+        values = 1 + unit / 2 - wrongs if measure.endswith("accuracy") else wrongs
+        for printed_error, others in (
+            (0.0, ()),
+            (0.03 * error, ()),
+            (0.0, (0.97 * printed, 0.5 * printed)),
+            (0.0, (printed,)),
+        ):
+            found = level(measure, values, printed, printed_error, others)
+            logs = errors_of(measure, values, unit) - target
+            assert (found.value, found.n) == pytest.approx((logs.mean(), n))
+            if n == 1:
+                assert (found.holds, found.p) == (False, 1.0)
+                continue
+            spread = np.sqrt(stats.sem(logs) ** 2 + (printed_error / error) ** 2)
+            rounding = unit / 2 / error
+            halves = [max(abs(errors_of(measure, other, unit) - target) / 2, rounding) for other in others]
+            margin = min([np.log(1.25), *halves])
+            low, high = stats.t.interval(0.9, n - 1, logs.mean(), spread)
+            assert found.error == pytest.approx(spread)
+            assert found.holds == (-margin <= low and high <= margin)
+            beyond = stats.t.sf((abs(logs.mean()) - margin - rounding) / spread, n - 1)
+            assert found.p == pytest.approx(min(1, 2 * beyond))
+
+
+def test_values_without_any_spread_decide_by_themselves():
+    same, less = [0.2, 0.2], [0.1, 0.1]
+    assert gap("rows.mse", less, same)[3:] == (True, 1.0)
+    assert gap("rows.mse", same, less)[3:] == (False, 0.0)
+    assert gap("rows.mse", same, same)[3:] == (False, 1.0)
+    assert tie("rows.mse", same, same)[3:] == (True, 1.0)
+    assert tie("rows.mse", same, less)[3:] == (False, 0.0)
+    for accuracy in (0.0, 1.0):
+        assert log_error("a.accuracy", accuracy, 1e-2) == pytest.approx(np.log(1.005 - accuracy))
+    for measure, value in (("a.accuracy", -1e-9), ("a.accuracy", 1 + 1e-9), ("a.mse", 0.0), ("a.loss", -1.0)):
+        with pytest.raises(ValueError, match="must be"):
+            log_error(measure, value)
+    assert log_error("a.loss", 3.0) == np.log(3.0)
+
+
+def test_those_that_fail_are_those_of_the_closed_test():
+    """Holm's rule: one fails if of every set of comparisons that has it the least p is at most ERROR over their number."""
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        p = rng.choice([0.001, 0.0125, 0.05 / 3, 0.017, 0.025, 0.03, 0.05, 0.051, 0.5], rng.integers(1, 5))
+        sets = [*chain.from_iterable(combinations(range(len(p)), k) for k in range(1, len(p) + 1))]
+        wanted = [i for i in range(len(p)) if all(p[list(s)].min() <= ERROR / len(s) for s in sets if i in s)]
+        assert failing([Compared(0.0, 0.1, 3, False, float(x)) for x in p]) == wanted
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 10, 11, 12, 21, 22, 23, 100])
+def test_a_committed_history_has_its_last_round_and_even_steps_of_eleven_at_most(rounds):
+    history = [
+        {"round": t, "shared.rows.mse": 1 / t, "shared.spread.mse": 0.1, "shared.rows.loss": 2.0}
+        for t in range(1, rounds + 1)
+    ]
+    kept = slim({"final": {}, "history": history, "provenance": {}})["history"]
+    if not rounds:
+        assert kept == {}
+        return
+    assert kept.keys() == {"round", "shared.rows.mse"}
+    assert kept["round"][-1] == rounds
+    steps = set(np.diff(kept["round"]).tolist())
+    step = min(s for s in range(1, 101) if len(range(rounds, 0, -s)) <= 11)
+    assert steps <= {step}
+    assert len(kept["round"]) == len(range(rounds, 0, -step))
+    np.testing.assert_allclose(kept["shared.rows.mse"], 1 / np.array(kept["round"]), rtol=5e-6)
+
+
+def test_a_row_has_the_mean_of_its_seeds_and_its_standard_error():
+    def of(*values):
+        lines = [{"seed": s, "history": {"round": [1], "shared.rows.mse": [v]}, "final": {"shared.rows.mse": v}}
+                 for s, v in enumerate(values)]  # fmt: skip
+        return Row("A", {}, (*lines, {"seed": 9, "failed": "diverged"}))
+
+    values = [0.3, 0.5, 0.1, 0.4]
+    assert of(*values).value("rows.mse") == pytest.approx((np.mean(values), stats.sem(values), 4))
+    assert of(*values[:2]).value("rows.mse")[2] == 2
+    mean, error, n = of(0.3).value("rows.mse")
+    assert (mean, n) == (0.3, 1)
+    assert np.isnan(error)
+    assert of().value("rows.mse") is of(0.3).value("rows.accuracy") is None
+    assert [part.tolist() for part in of(0.3).history("rows.mse")] == [[1], [0.3], [0.0]]
+    assert [part.tolist() for part in of().history("rows.mse")] == [[], [], []]
+    assert (of(0.3).measures(), of().measures()) == (["shared.rows.mse"], [])
 
 
 def test_outcomes_count_every_comparison_once(ask):
