@@ -11,18 +11,34 @@ import scipy.io
 from scipy import stats
 
 from estimators.federated import data, schedule
-from estimators.federated.algorithms import DPAdaPeD, FedAvg, FedAvgPlus, FeO2, Mocha, RobustHDP
-from estimators.federated.audit import row_statistics
-from estimators.federated.data import synthetic_federation
+from estimators.federated.algorithms import (
+    IFCA,
+    DPAdaPeD,
+    FedAvg,
+    FedAvgPlus,
+    FedEM,
+    FeO2,
+    Local,
+    Mocha,
+    PerFedAvg,
+    PFedMe,
+    RobustHDP,
+)
+from estimators.federated.asked import Asked
+from estimators.federated.audit import row_releases, row_statistics
+from estimators.federated.data import files, synthetic_federation
+from estimators.federated.data.federation import generator
 from estimators.federated.data.matlab import cell_arrays, elements
 from estimators.federated.experiments.experiment import setup_of
 from estimators.federated.experiments.plan import put
 from estimators.federated.kinds import number
 from estimators.federated.models import logistic_regression
 from estimators.federated.numpy_backend import NumpyBackend
+from estimators.federated.one_run import audit_training
 from estimators.federated.pairs import PairStep, checked_pairs
 from estimators.federated.privacy import RowPrivacy
-from estimators.federated.schedule import GaussianNoise
+from estimators.federated.runtime import Node, Server
+from estimators.federated.schedule import GaussianNoise, stream
 from estimators.federated.task import Task
 from estimators.federated.training import training
 
@@ -86,6 +102,56 @@ def test_the_ends_of_whole_settings():
     FedAvgPlus(learning_rate=0.1, tuning_steps=10**6)
     with pytest.raises(ValueError, match="tuning_steps"):
         FedAvgPlus(learning_rate=0.1, tuning_steps=10**6 + 1)
+
+
+POOL = data.Examples(np.zeros((8, 2, 2)), [0, 1] * 4, classes=2)
+RATES = {"learning_rate": 0.1, "personal_rate": 0.1, "lam": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "first", "last"),
+    [
+        (lambda: stream(0, -1), "position", 0, 4294967295),
+        (lambda: stream(-1, 0), "seed", 0, 18446744073709551615),
+        (lambda: task().initial(-1), "index", 0, 4294967295),
+        (lambda: task(seed=-1), "seed", 0, 9223372036854775807),
+        (lambda: generator(-1, "iid"), "seed", 0, 9223372036854775807),
+        (lambda: GaussianNoise(1.0, -1, 0).draw(0, [0], 1), "seed", 0, 18446744073709551615),
+        (lambda: GaussianNoise(1.0, 0, -1).draw(0, [0], 1), "round", 0, 4294967295),
+        (lambda: GaussianNoise(1.0, 0, 0).draw(-1, [0], 1), "client", 0, 4294967295),
+        (lambda: GaussianNoise(1.0, 0, 0).draw(0, [-1], 1), "steps", 0, 4294967295),
+        (lambda: data.eps_levels(0, [(1.0, 1.0)], seed=0), "clients", 1, 1000000000),
+        (lambda: data.draw_eps(0, [(1.0, "normal", 1.0, 1.0)], seed=0), "clients", 1, 1000000000),
+        (lambda: data.rotated_silos(POOL, clients=2, rotations=3, seed=0), "clients", 3, 1000000000),
+        (lambda: data.rotated_silos(POOL, rotations=0, seed=0), "rotations", 1, 4),
+        (lambda: data.merged(data.iid(POOL, clients=4, seed=0), size=0, seed=0), "size", 1, 4),
+        (lambda: data.merged(data.iid(POOL, clients=4, seed=0), size=1, clients=0, seed=0), "clients", 1, 1000000000),
+        (lambda: data.masked(data.iid(POOL, clients=4, seed=0), ratio=0.5, patch=0, seed=0), "patch", 1, 2),
+        (lambda: data.iid(POOL, clients=4, size=0, seed=0), "size", 1, 1000000000),
+        (lambda: data.iid(POOL, clients=0, seed=0), "clients", 1, 1000000000),
+        (lambda: synthetic_federation(clients=0), "clients", 1, 1000000000),
+        (lambda: synthetic_federation(rows=0), "rows", 1, 1000000000),
+        (lambda: synthetic_federation(features=0), "features", 1, 1000000000),
+        (lambda: synthetic_federation(clients=7, groups=0), "groups", 1, 7),
+        (lambda: synthetic_federation(classes=1), "classes", 2, 1000000),
+        (lambda: row_releases(multiplier=0.0, clip=1.0, work=WORK, rows=0, rounds=1, silo_count=1, canary=1),
+         "rows", 1, 1000000),
+        (lambda: IFCA(learning_rate=0.1, clusters=0), "clusters", 1, 1000000),
+        (lambda: FedEM(learning_rate=0.1, components=0), "components", 1, 1000),
+        (lambda: PFedMe(**RATES, inner_steps=0), "inner_steps", 1, 1000000),
+        (lambda: PerFedAvg(learning_rate=0.1, alpha=0.1, adaptations=-1), "adaptations", 0, 1000000),
+        (lambda: next(training(FedAvg(learning_rate=0.1), task(), rounds=0)), "rounds", 1, 10000000),
+        (lambda: Node(FedAvg(learning_rate=0.1), task(), rounds=0, clients=[0]), "rounds", 1, 10000000),
+        (lambda: Server(FedAvg(learning_rate=0.1), task().terms, rounds=0), "rounds", 1, 10000000),
+        (lambda: Asked(np.array([0]), rounds=0, plan=""), "rounds", 1, 10000000),
+        (lambda: audit_training(Local(learning_rate=0.1), data.iid(POOL, clients=1, seed=0), logistic_regression(4),
+                                work=WORK, rounds=0, canaries=[(0, 0)]), "rounds", 1, 10000000),
+        (lambda: files.idx(b"", "x", 0), "dimensions", 1, 255),
+    ],
+)  # fmt: skip
+def test_whole_settings_end_where_their_refusal_says(call, name, first, last):
+    with pytest.raises(ValueError, match=rf"^{name} must be in {first}\.\.{last}, got"):
+        call()
 
 
 def test_results_may_be_kept_of_every_round():

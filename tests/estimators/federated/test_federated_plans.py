@@ -1,7 +1,7 @@
 """Privacy plans: noise and guarantees follow what is declared, and a round that releases something else is refused."""
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ import pytest
 from estimators.federated.algorithms import IFCA, MRMTL, Ditto, DPAdaPeD, DPFedAvg, FedAvg, FeO2, Local, Tuned
 from estimators.federated.data import synthetic_federation
 from estimators.federated.models import logistic_regression
-from estimators.federated.plans import ALWAYS_UNCOVERED, PlanBroken, PrivacyPlan, Release
+from estimators.federated.plans import ALWAYS_UNCOVERED, Meter, PlanBroken, PrivacyPlan, Release
 from estimators.federated.privacy import RowPrivacy
 from estimators.federated.task import Task, Terms
 from estimators.federated.training import train, training
@@ -361,3 +361,184 @@ def test_replies_must_be_whole():
 def test_bad_plans_are_named(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+# --- a meter by itself ---------------------------------------------------------------------------------------------------
+
+ROWS = RowPrivacy(eps=[3.0, 3.0, np.inf, 3.0], delta=1e-3, clip=2.0, accountant="rdp")
+NOISE = np.array([1.0, 0.5, 0.0, 2.0])  # of four clients, the third has no privacy
+SLACK = 1 + 1e-9
+FIRST, LAST = np.array([True, True, False, False]), np.array([False, False, True, True])
+
+
+def of_rows(**release):
+    """A meter of a plan about rows: two trainings a round, and more releases."""
+    training_ = Release(what="training", rounds=range(5), times=2)
+    more = [Release(**{"rounds": range(5), **release})] if release else []
+    return Meter(PrivacyPlan(releases=[training_, *more], privacy=ROWS), 4, NOISE)
+
+
+def of_clients():
+    """A meter of two levels with noise 1 and 3, the second in rounds 2 and 3 only, and of counts of the first."""
+    found = Meter(PrivacyPlan(releases=[
+        Release(what="sum", rounds=range(4), noise=SLACK, clients=FIRST),
+        Release(what="sum", rounds=range(2, 4), times=2, noise=3.0, clients=LAST),
+        Release(what="count", rounds=range(4), noise=4.0, clients=FIRST),
+    ]), 4)  # fmt: skip
+    found.begin(2)
+    return found
+
+
+def of_choices():
+    """A meter of trainings and of a choice with an eps of each client's own."""
+    return of_rows(what="choice", noise=[0.1, 0.2, 0.3, 0.4])
+
+
+def of_scores():
+    """A meter of trainings and of a score."""
+    return of_rows(what="score", noise=3.0 * SLACK)
+
+
+def of_steps():
+    """A meter of three noisy steps a round."""
+    return Meter(PrivacyPlan(releases=[Release(what="step", rounds=range(2), times=3, noise=1.5 * SLACK)]), 4)
+
+
+def trains(meter, clients=(0, 1, 3), factor=1.0, **changes):
+    who = np.array(clients)
+    meter.training(who, **{"clip": 2.0, "multiplier": factor * NOISE[who], "stage": 0, "own_batches": False, **changes})
+
+
+def sums(meter, what, clients, multiplier, sensitivity=0.5, parts=(0.5, 0.1), stage=0):
+    about = {"parts": np.array(parts), "sensitivity": sensitivity, "multiplier": multiplier, "stage": stage}
+    meter.noisy(what, np.array(clients), **about)
+
+
+ALLOWED = [
+    (of_rows, trains),
+    (of_rows, lambda m: trains(m, factor=1 - 1e-9)),
+    (of_rows, lambda m: trains(m, multiplier=np.array([1.0, 7.0, 2.0]))),
+    (of_rows, lambda m: trains(m, clip=2.0 * SLACK)),
+    (of_rows, lambda m: trains(m, (0, 2), clip=np.array([1.0, 9.0]))),
+    (of_rows, lambda m: trains(m, (2,), clip=None, multiplier=None, own_batches=True)),
+    (of_rows, lambda m: (trains(m), trains(m, stage=1))),
+    (of_rows, lambda m: (trains(m, (0, 1)), trains(m, (3,)))),
+    (of_choices, lambda m: m.choice(np.array([3, 0]), np.array([0.4, 0.1]) * SLACK)),
+    (of_scores, lambda m: m.score(np.array([0, 3]), multiplier=3.0)),
+    (of_clients, lambda m: sums(m, "sum", [0, 1], 1.0)),
+    (of_clients, lambda m: sums(m, "sum", [0, 1], 1.0, parts=[0.5 * SLACK])),
+    (of_clients, lambda m: [sums(m, "sum", who, z, stage=k) for who, z, k in (([2, 3], 3, 0), ([2, 3], 3, 1), ([1], 1, 2))]),
+    (of_clients, lambda m: sums(m, "count", [0, 1], 4.0)),
+    (of_steps, lambda m: (m.steps(np.array([1, 2]), np.array([2, 3]), multiplier=1.5),
+                m.steps(np.array([1]), np.array([1]), multiplier=[2.0, 1.5]))),
+]  # fmt: skip
+REFUSED = [
+    (of_rows, lambda m: trains(m, factor=1 - 1.1e-9), r"client 0 trains with noise 1 .* for 10 trainings"),
+    (of_rows, lambda m: trains(m, multiplier=np.array([1.0, 0.5, 1.9])), r"client 3 trains with noise 1.9 .* needs 2 "),
+    (of_rows, lambda m: trains(m, multiplier=None), "client 0 trains with noise 0 "),
+    (of_rows, lambda m: trains(m, clip=2.0 * (1 + 1.1e-9)), "clip must be at most that of the privacy plan, 2,"),
+    (of_rows, lambda m: trains(m, (0, 2), clip=np.array([9.0, 1.0])), "clip must be at most"),
+    (of_rows, lambda m: trains(m, clip=None), "clip must be at most"),
+    (of_rows, lambda m: trains(m, (2, 3), own_batches=True), "leave out steps and batches"),
+    (of_rows, lambda m: (trains(m, (0, 1)), trains(m, (1,))), "client 1 trains twice in stage 0 of round 1"),
+    (of_rows, lambda m: [trains(m, (1,), stage=stage) for stage in range(3)], r"client 1 makes 3 .* counts 2"),
+    (of_rows, lambda m: m.choice(np.array([2]), np.array([0.1])), "client 2 makes 1 .*choice"),
+    (of_rows, lambda m: m.raw(), "reads rows that its privacy plan protects"),
+    (of_choices, lambda m: m.choice(np.array([3, 0]), np.array([0.4, 0.1 * (1 + 1.1e-9)])), "client 0 chooses with"),
+    (of_scores, lambda m: m.score(np.array([0]), multiplier=3.0 * (1 - 1e-10)), "a run is scored"),
+    (of_clients, lambda m: sums(m, "sum", [0, 1], 1 - 1e-10), "with noise 1; the privacy plan has 1 for client 0"),
+    (of_clients, lambda m: sums(m, "sum", [1, 3], 2.0), "with noise 2; the privacy plan has 3 for client 3"),
+    (of_clients, lambda m: sums(m, "count", [0, 3], 9.0), "has no such release of client 3"),
+    (of_clients, lambda m: (m.begin(1), sums(m, "sum", [2], 3.0)), "in round 2 .* has no such release of client 2"),
+    (of_clients, lambda m: sums(m, "sum", [0, 1], 1.0, parts=[0.5 * (1 + 1.1e-9)]), "adds more to the sum of round 3"),
+    (of_clients, lambda m: sums(m, "sum", [0, 1], 1.0, parts=[np.nan]), "a client adds more"),
+    (of_clients, lambda m: (sums(m, "sum", [0], 1.0), sums(m, "count", [0], 4.0)), "twice in stage 0 of round 3"),
+    (of_clients, lambda m: (sums(m, "sum", [0], 1.0), sums(m, "sum", [0, 1], 1.0, stage=1)), "client 0 makes 2 releases"),
+    (of_clients, lambda m: [sums(m, "sum", [2], 3.0, stage=k) for k in range(3)], "client 2 makes 3 .* counts 2"),
+    (of_steps, lambda m: (m.steps(np.array([1, 2]), np.array([2, 3]), multiplier=1.5),
+                          m.steps(np.array([1]), np.array([2]), multiplier=2.0)),
+     r"client 1 makes 4 releases \(step\) in round 1; its privacy plan counts 3"),
+    (of_steps, lambda m: m.steps(np.array([1]), np.array([1]), multiplier=[2.0, 1.5 * (1 - 1e-10)]), "steps are released"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", range(len(ALLOWED)))
+def test_a_meter_lets_through_what_its_plan_has_up_to_a_billionth(case):
+    make, call = ALLOWED[case]
+    call(make())
+
+
+@pytest.mark.parametrize("case", range(len(REFUSED)))
+def test_a_meter_refuses_whatever_its_plan_does_not_have(case):
+    make, call, says = REFUSED[case]
+    with pytest.raises(PlanBroken, match=says):
+        call(make())
+
+
+def test_a_round_is_closed_where_all_that_was_begun_is_made():
+    """Of rows by those who released anything, of clients by those who were called; the others owe nothing."""
+    rows = of_rows()
+    rows.close()
+    trains(rows)
+    with pytest.raises(PlanBroken, match=r"client 0 is in 1 noisy releases \(training\) in round 1; .* has 2"):
+        rows.close()
+    trains(rows, (0, 1), stage=1)
+    with pytest.raises(PlanBroken, match="client 3 is in 1 noisy releases"):
+        rows.close()
+    trains(rows, (3,), stage=1)
+    rows.close()
+    other = rows.again()
+    other.close()
+    trains(other)  # which counts by itself
+    rows.begin(1)
+    rows.close()
+    chosen = of_choices()
+    chosen.choice(np.array([2]), np.array([0.3]))
+    chosen.close()  # who has no privacy in training may train or not
+    central = of_clients()
+    central.close()
+    central.close(np.array([], int))
+    sums(central, "sum", [0, 1], 1.0)
+    with pytest.raises(PlanBroken, match=r"client 1 is in 0 noisy releases \(count\) in round 3; .* has 1"):
+        central.close(np.array([1]))
+    sums(central, "count", [0, 1], 4.0, stage=1)
+    central.close(np.array([0, 1]))
+    sums(central, "sum", [2, 3], 3.0, stage=2)
+    with pytest.raises(PlanBroken, match=r"client 3 is in 1 noisy releases \(sum\) in round 3; .* has 2"):
+        central.close(np.array([1, 3]))
+    central.begin(3)
+    with pytest.raises(PlanBroken, match=r"client 2 is in 0 noisy releases \(sum\) in round 4"):
+        central.close(np.array([2]))
+
+
+def test_a_plan_says_of_whom_how_often_and_what_it_costs():
+    choices = [Release(what="choice", rounds=range(3), times=2, noise=[0.1, np.inf, 0.3, 0.0], clients=FIRST)]
+    trainings = Release(what="training", rounds=range(2, 6))
+    plan = PrivacyPlan(releases=[trainings, *choices], privacy=ROWS, uncovered=["a thing"])
+    t = type("Four", (Terms,), {"n_clients": 4, "__init__": lambda self: None})()
+    np.testing.assert_allclose(plan.rho(t), 6 * np.array([0.1, 0.0, 0.3, 0.0]) ** 2 / 8)
+    assert (plan.count("training"), plan.count("choice"), plan.count("sum"), plan.protects) == (4, 6, 0, "row")
+    assert [choices[0].at(r, 4).tolist() for r in (2, 3)] == [[2, 2, 0, 0], [0, 0, 0, 0]]
+    assert trainings.at(2, 3).tolist() == [1, 1, 1]
+    lines = plan.text().split("\n")
+    assert lines[0].startswith("released: training, 4 times (1 in each of 4 rounds), about all clients' rows; moved by clip")
+    assert lines[1].startswith("released: choice, 6 times (2 in each of 3 rounds), about 2 clients' rows; moved by one")
+    assert lines[2:4] == ["not covered: a thing", f"not covered: {ALWAYS_UNCOVERED[0]}"]
+    assert PrivacyPlan().meter(t) is None
+    for eps, counted in ((np.inf, False), (3.0, True)):
+        made = replace(plan, releases=[trainings], privacy=replace(ROWS, eps=eps)).meter(task())
+        assert (made is not None) is counted
+    given = Meter(PrivacyPlan(releases=[trainings]), 4)  # without a privacy whose noise training needs
+    trains(given, clip=None, multiplier=None, own_batches=True)
+    for bad in ("text", [3], 3):
+        with pytest.raises(ValueError, match="releases must be a list of Release"):
+            PrivacyPlan(releases=bad)
+    for bad in ("text", [""], [3]):
+        with pytest.raises(ValueError, match="uncovered must be a list of texts"):
+            PrivacyPlan(uncovered=bad)
+    assert PrivacyPlan().guarantees(t) == [None] * 4
+    assert Release(what="sum", rounds=range(0), times=10**9).number == 0
+    with pytest.raises(ValueError, match=r"times must be in 0\.\.1000000000, got"):
+        Release(what="sum", rounds=range(1), times=10**9 + 1)
+    several = PrivacyPlan(releases=[Release(what="sum", rounds=range(2), noise=1.0)] * 2)
+    assert (several.count("sum"), several.protects, several.chooses, plan.chooses) == (4, "client", False, True)
