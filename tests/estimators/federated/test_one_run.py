@@ -12,12 +12,15 @@ from scipy.stats import binom, norm
 
 from borrow import main
 from estimators.accounting.mechanisms import gaussian_epsilon
-from estimators.federated.algorithms import DPFedAvg, Local
+from estimators.federated import one_run_cases
+from estimators.federated.algorithms import DPFedAvg, FedAvg, Local
 from estimators.federated.audit import one_run_bound
 from estimators.federated.data import Federation
 from estimators.federated.models import linear_regression
+from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.one_run import (
     DELTAS,
+    SHARES,
     Coins,
     audit_training,
     claimed_curve,
@@ -27,6 +30,7 @@ from estimators.federated.one_run import (
 )
 from estimators.federated.one_run_cases import BROKEN, CASES, LessNoise, clients, rows, wrong_labels
 from estimators.federated.privacy import RowPrivacy, client_multiplier
+from estimators.federated.schedule import GaussianNoise
 from estimators.federated.task import Task
 
 RNG = np.random.default_rng
@@ -348,6 +352,120 @@ AVERAGE = DPFedAvg(learning_rate=0.1, rate=0.5, multiplier=1.0, delta=1e-5, clip
 def test_bad_arguments_are_named(call, says):
     with pytest.raises(ValueError, match=says):
         call()
+
+
+# --- cases by themselves ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """What a case would train and audit."""
+    found = []
+    monkeypatch.setattr(one_run_cases, "audit_training", lambda *parts, **how: found.append((*parts, how)))
+    return found
+
+
+def ratios(moved, noise, rate):
+    """Log likelihood ratios of canaries that add 1 with chance `rate` in each round, from densities; one row a canary."""
+    there, away = norm.pdf(moved, 1.0, noise), norm.pdf(moved, 0.0, noise)
+    return np.log(1 - rate + rate * there / away).sum(axis=1)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_canaries_of_rows_have_features_of_their_own_and_are_scored_by_how_far_these_moved(asked, shared):
+    rows(silos=2, canaries=3, ordinary=5, rate=0.5, rounds=4, eps=3.0, shared=shared, seed=7)
+    [(algorithm, federation, model, how)] = asked
+    x, y, own = federation.x, federation.y, 5 + (6 if shared else 3)
+    assert x.shape == (16, own)
+    assert [list(rows) for rows in federation.train] == [[0, 1, 2, 6, 7, 8, 9, 10], [3, 4, 5, 11, 12, 13, 14, 15]]
+    feature = np.eye(6) if shared else np.tile(np.eye(3), (2, 1))
+    np.testing.assert_array_equal(x[:6], np.hstack([np.zeros((6, 5)), 1e3 * feature]))
+    np.testing.assert_array_equal(y[:6], 1e9)
+    assert not x[6:, 5:].any()
+    assert (type(algorithm), model) == (FedAvg if shared else Local, linear_regression(own))
+    assert algorithm.privacy == RowPrivacy(eps=3.0, delta=1e-5, clip=0.5)
+    assert how["work"] == {"rule": "poisson", "n_steps": 1, "batch_size": 4.0}
+    assert (how["rounds"], how["seed"], how["backend"]) == (4, 7, None)
+    assert how["canaries"] == [(k, i) for k in range(2) for i in range(3)]
+    task = Task(federation, model, work=how["work"], seed=0)
+    z = float(algorithm.privacy_plan(task, rounds=4).multipliers(task)[0])
+    moved = RNG(1).normal(0.5, 1, (4, 6))  # in units of the clipped gradient, of all silos together
+    steps = algorithm.learning_rate / 4.0 * 0.5 * moved / (2 if shared else 1)
+    seen = [np.zeros(own + 1) if shared else np.zeros((2, own + 1))]
+    for step in steps:
+        seen.append(seen[-1] + RNG(2).normal())  # what other features do says nothing
+        seen[-1][..., 5:-1] = seen[-2][..., 5:-1] + (step if shared else step.reshape(2, 3))
+    scores = how["score"](task, [{"shared" if shared else "personal": value} for value in seen])
+    np.testing.assert_allclose(scores, ratios(moved.T, z * (2**0.5 if shared else 1.0), 0.5), rtol=1e-9)
+
+
+def test_ordinary_rows_are_a_linear_model_with_noise():
+    federation = one_run_cases.planted(3, 2, 4000, apart=True, seed=1)
+    x, y = federation.x[6:, :5], federation.y[6:]
+    rest = y - x.sum(axis=1)
+    for part in (x, rest):
+        assert abs(part.mean()) < 5 / np.sqrt(part.size)
+        assert abs(part.var() - 1) < 5 * np.sqrt(2 / part.size)
+    assert np.abs(np.corrcoef(np.column_stack([x, rest]).T) - np.eye(6)).max() < 5 / np.sqrt(len(rest))
+    assert (one_run_cases.planted(3, 2, 4000, apart=True, seed=2).x != federation.x).any()
+
+
+def test_canaries_of_clients_are_scored_by_how_far_the_shared_model_moved(asked):
+    clients(canaries=3, ordinary=2, rate=0.5, rounds=2, eps=3.0, seed=7)
+    [(algorithm, federation, model, how)] = asked
+    noise = client_multiplier(eps=3.0, delta=1e-5, rate=0.5, rounds=2)
+    assert [list(rows) for rows in federation.train] == [[0], [1], [2], [*range(3, 13)], [*range(13, 23)]]
+    np.testing.assert_array_equal(federation.x[:3, 5:], 1e3 * np.eye(3))
+    assert len(federation.x) == 23  # every row is somebody's
+    assert algorithm == how["claim"]
+    assert (algorithm.rate, algorithm.multiplier, algorithm.delta, algorithm.clip_rate) == (0.5, noise, 1e-5, 0.0)
+    assert how["work"] == {"rule": "epochs", "n_epochs": 1, "batch_size": 10}
+    assert (how["canaries"], how["rounds"], how["seed"], how["shares"]) == ([0, 1, 2], 2, 7, SHARES)
+    moved = RNG(1).normal(0.5, 1, (2, 3))
+    seen = [
+        np.concatenate([RNG(t).normal(size=5), moved[:t].sum(axis=0) / (0.5 * 5) * algorithm.clip, [t]]) for t in range(3)
+    ]
+    task = Task(federation, model, work=how["work"], seed=0)
+    np.testing.assert_allclose(
+        how["score"](task, [{"shared": value} for value in seen]), ratios(moved.T, noise, 0.5), rtol=1e-9
+    )
+
+
+def test_wrong_labels_say_nothing_of_their_rows_and_others_do(asked):
+    """The means of classes differ by 0.3 sqrt(2) of a deviation in ordinary rows, by nothing but noise in canaries."""
+    wrong_labels(canaries=400, ordinary=400, features=4000, rounds=3, eps=2.0, seed=1)
+    [(algorithm, federation, model, how)] = asked
+    assert (algorithm.privacy, how["rounds"], how["work"]["batch_size"]) == (
+        RowPrivacy(eps=2.0, delta=1e-5, clip=1.0),
+        3,
+        800,
+    )
+    assert how["canaries"] == [(0, i) for i in range(400)]
+    assert (federation.classes, model.sizes, model.loss) == (4, (4000, 4), "softmax")
+    for part, apart in ((slice(400), 0.0), (slice(400, None), 0.3)):
+        x, y = federation.x[part], federation.y[part]
+        means, n = np.stack([x[y == c].mean(axis=0) for c in range(4)]), np.bincount(y)
+        for a, b in ((0, 1), (1, 2), (2, 3), (3, 0)):
+            expected = 2 * apart**2 + 1 / n[a] + 1 / n[b]
+            assert ((means[a] - means[b]) ** 2).mean() == pytest.approx(expected, abs=5 * expected * np.sqrt(2 / 4000))
+
+
+def test_less_noise_is_a_part_of_it_and_a_bound_that_is_not_there_clips_nothing():
+    federation = pool(rows=4, silos=2)
+    made = Task(federation, linear_regression(3), work={"rule": "poisson", "n_steps": 1, "batch_size": 4}, seed=0)
+    how = {"model": made.model, "starts": np.zeros(4), "data": made.data, "schedule": made.schedule(0), "learning_rate": 0.1}
+    plain = NumpyBackend().local_sgd(**how)
+    np.testing.assert_allclose(one_run_cases.NotClipped().local_sgd(**how, clip=1e-9), plain, rtol=1e-6)
+    np.testing.assert_array_equal(one_run_cases.NotClipped().local_sgd(**how), plain)
+    whole, half, none = (
+        LessNoise(part).local_sgd(**how, clip=1e-3, noise=GaussianNoise(5.0, 0, 0)) for part in (1.0, 0.5, 0.0)
+    )
+    np.testing.assert_allclose(half - none, (whole - none) / 2, rtol=1e-3, atol=1e-7)
+    assert (whole != none).all()
+    server = one_run_cases.QuietServer(learning_rate=0.1, rate=0.5, multiplier=3.0, delta=1e-5, part=0.25)
+    assert server.noise() == [0.75]
+    noisy = one_run_cases.NotClipped().local_sgd(**how, clip=1e-3, noise=GaussianNoise(5.0, 0, 0))
+    np.testing.assert_allclose(noisy - plain, whole - none, rtol=1e-2, atol=1e-6)  # the noise that was asked for
 
 
 def test_the_command_audits_trainings(capsys):
