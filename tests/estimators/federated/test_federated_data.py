@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.io
+import scipy.stats
 
 from estimators.federated import data
 from estimators.federated.data import checksums, files
@@ -686,6 +687,122 @@ def test_synthetic_linear_clients_follow_the_model():
     np.testing.assert_allclose(solved, exact.truth["theta"][1], rtol=1e-9)
 
 
+def test_synthetic_clients_have_all_the_variances_that_are_said():
+    """Of groups, clients, feature means, features, noise and labels; five standard errors are allowed."""
+
+    def near(values, variance):
+        assert np.var(values) == pytest.approx(variance, abs=5 * variance * np.sqrt(2 / np.size(values)))
+        assert abs(np.mean(values)) < 5 * np.sqrt(variance / np.size(values))
+
+    how = {"clients": 400, "features": 40, "tau2": 0.3, "apart2": 5.0, "sigma2": 0.6, "shift2": 2.0, "seed": 3}
+    one = data.synthetic_federation("linear", rows=20, **how)
+    centre = one.truth["theta"].mean(axis=0)
+    assert centre.var() == pytest.approx(1.0, abs=5 * np.sqrt(2 / 40))  # of one group
+    many = data.synthetic_federation("linear", rows=4, **{**how, "groups": 400})
+    assert sorted(many.group.tolist()) == list(range(400))
+    near(many.truth["theta"] - many.truth["theta"].mean(axis=0), 5.3 * 399 / 400)
+    for federation, groups in ((one, 1), (data.synthetic_federation("linear", rows=20, **{**how, "groups": 4}), 4)):
+        theta, group = federation.truth["theta"], federation.group
+        middles = np.stack([theta[group == g].mean(axis=0) for g in range(groups)])
+        near(theta - middles[group], 0.3 * (1 - groups / 400))
+    rows = [(np.concatenate([c.x, c.test_x]), np.concatenate([c.y, c.test_y])) for c in one]
+    near([y - x @ theta for (x, y), theta in zip(rows, one.truth["theta"], strict=True)], 0.6)
+    near([x - x.mean(axis=0) for x, _ in rows], 1.0 * 19 / 20)
+    near([x.mean(axis=0) for x, _ in rows], 2.0 + 1 / 20)
+    assert not np.ptp(data.synthetic_federation("linear", clients=40, rows=3, tau2=0.0, seed=1).truth["theta"], axis=0).any()
+
+    mixture = data.synthetic_federation("mixture", rows=20, classes=3, **{**how, "shift2": 0.0})
+    owner = np.repeat(np.arange(400), 20)
+    near(mixture.x - mixture.truth["theta"][owner, mixture.y], 0.6)
+    assert np.abs(np.bincount(mixture.y) / 8000 - 1 / 3).max() < 5 * np.sqrt(2 / 9 / 8000)
+    logistic = data.synthetic_federation("logistic", rows=100, **how)
+    score = np.einsum("ij,ij->i", logistic.x, np.repeat(logistic.truth["theta"], 100, axis=0))
+    chance = 1 / (1 + np.exp(-score))
+    for low, high in ((-40, -2), (-2, -0.5), (-0.5, 0.5), (0.5, 2), (2, 40)):
+        inside = (score > low) & (score < high)
+        sure = np.sqrt((chance * (1 - chance))[inside].mean() / inside.sum())
+        assert logistic.y[inside].mean() == pytest.approx(chance[inside].mean(), abs=5 * sure)
+
+
+def test_generated_clients_are_as_many_and_as_alike_as_said_unless_told_otherwise():
+    said = {"clients": 100, "rows": 50, "features": 10, "classes": 4, "tau2": 0.5, "shift2": 0.0, "sigma2": 1.0, "groups": 1,
+            "apart2": 4.0, "unequal": 0.0, "test_fraction": 0.2, "seed": 0}  # fmt: skip
+    whole = data.synthetic_federation()
+    told = data.synthetic_federation("logistic", **said)
+    np.testing.assert_array_equal(whole.x, told.x)
+    assert whole.provenance == told.provenance
+    assert whole.provenance["generated"] == {"model": "logistic", **said}
+    kinds = {model: data.synthetic_federation(model, clients=2).classes for model in ("linear", "logistic", "mixture")}
+    assert kinds == {"linear": 0, "logistic": 2, "mixture": 4}
+
+
+def test_unequal_clients_have_normal_logarithms_of_sizes():
+    """Every client has one row, the others are in proportion to a log-normal number."""
+    for unequal in (0.0, 0.5, 1.5):
+        federation = data.synthetic_federation(
+            clients=2000, rows=1000, features=1, unequal=unequal, test_fraction=0.0, seed=2
+        )
+        assert federation.sizes.sum() == 2_000_000
+        logs = np.log(federation.sizes - 1.0)
+        assert logs.std() == pytest.approx(unequal, rel=5 / np.sqrt(4000), abs=1e-12)
+        assert np.median(logs) == pytest.approx(logs.mean(), abs=5 * 1.3 * unequal / np.sqrt(2000) + 1e-12)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.19, 0.2, 0.5, 0.99])
+def test_a_client_s_share_for_testing_is_rounded_down_where_generated_and_up_where_read(tmp_path, share):
+    federation = data.synthetic_federation("linear", clients=12, rows=9, unequal=1.0, test_fraction=share, seed=4)
+    start = 0
+    for client in federation:
+        n = len(client.train) + len(client.test)
+        assert len(client.test) == int(share * n + 1e-12)
+        np.testing.assert_array_equal(np.concatenate([client.train, client.test]), np.arange(start, start + n))
+        start += n
+    assert start == len(federation.x) == 12 * 9
+    sizes = (100, 107, 250)
+    write_mat(tmp_path / "gleam.mat", [np.arange(3 * n).reshape(n, 3) for n in sizes], [np.ones((n, 1)) for n in sizes])
+    for n, client in zip(sizes, data.gleam(tmp_path, test_fraction=share), strict=True):
+        assert len(client.test) == np.ceil(share * n)
+        assert sorted(np.concatenate([client.x, client.test_x])[:, 0]) == list(range(0, 3 * n, 3))
+        if share == 0.5:
+            assert (np.diff(client.x[:, 0]) < 0).any()  # at random
+    for bad in (1.0, -0.1, np.nan, "a"):
+        with pytest.raises(ValueError, match=r"test_fraction must be a number in \[0, 1\)"):
+            data.gleam(tmp_path, test_fraction=bad)
+
+
+def test_drawn_eps_have_the_mixture_s_law():
+    """By the Kolmogorov distance to its distribution function; what is below the least is raised to it."""
+    components = [(0.2, "normal", 3.0, 0.5), (0.5, "uniform", 0.5, 1.5), (0.3, "uniform", 1.0, 4.0)]
+    drawn = data.draw_eps(4000, components, eps_min=0.7, seed=5)
+
+    def below(t):
+        inside = [scipy.stats.norm.cdf(t, 3.0, 0.5), np.clip(t - 0.5, 0, 1), np.clip((t - 1) / 3, 0, 1)]
+        return np.average(inside, axis=0, weights=[0.2, 0.5, 0.3])
+
+    found = np.sort(drawn)
+    least = found > 0.7
+    assert np.abs(below(found) - (np.arange(4000) + 0.5) / 4000)[least].max() < 2.0 / np.sqrt(4000)
+    assert (drawn == 0.7).mean() == pytest.approx(below(0.7), abs=5 * np.sqrt(0.1 / 4000))
+    assert found[0] == 0.7
+    assert data.draw_eps(200, [(1.0, "normal", -1.0, 0.01)], seed=0).max() == 0.1
+    levels = data.eps_levels(10, [(0.25, 1.0), (0.34, 2.0), (0.41, 4.0)], seed=1)  # 2.5, 3.4, 4.1: the rest to the largest
+    assert [int((levels == value).sum()) for value in (1.0, 2.0, 4.0)] == [3, 3, 4]
+    assert (np.diff(levels) < 0).any()
+    for shares in ((0.5, 0.5 + 2e-9), (0.5, 0.5 - 2e-9)):
+        with pytest.raises(ValueError, match="add up to 1"):
+            data.eps_levels(4, [(share, 1.0) for share in shares], seed=0)
+        with pytest.raises(ValueError, match="add up to 1"):
+            data.draw_eps(4, [(share, "uniform", 0.0, 1.0) for share in shares], seed=0)
+    assert len(data.eps_levels(4, [(0.5, 1.0), (0.5 + 5e-10, 2.0)], seed=0)) == 4
+
+
+@pytest.mark.parametrize("share", [0.0, 0.024, 0.026, 0.33, 1.0])
+def test_so_many_opt_out_as_the_share_of_all_rounds_to(share):
+    federation = data.one_class(pool(), clients=20, seed=0)
+    for others in (False, True):
+        assert (data.opt_out(federation, share=share, others=others, seed=3) != others).sum() == round(20 * share)
+
+
 def test_synthetic_groups_and_sizes():
     federation = data.synthetic_federation(clients=9, groups=3, apart2=100.0, tau2=0.01, unequal=1.0, seed=0)
     assert np.bincount(federation.group).tolist() == [3] * 3
@@ -716,6 +833,8 @@ def test_digits_of_scikit_learn(monkeypatch):
     digits = data.digits()
     assert digits.x.shape == (100, 8, 8)
     assert np.bincount(digits.y[digits.test]).tolist() == [2] * 10
+    assert digits.classes == 10
+    np.testing.assert_array_equal(digits.test, data.digits(seed=0, test_fraction=0.2).test)
     assert data.iid(digits, clients=4, seed=0).scaled().x.max() == 1
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ImportError, match=r"pip install 'borrowed-strength\[learn\]'"):

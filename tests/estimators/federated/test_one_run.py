@@ -399,6 +399,42 @@ def test_canaries_of_rows_have_features_of_their_own_and_are_scored_by_how_far_t
     np.testing.assert_allclose(scores, ratios(moved.T, z * (2**0.5 if shared else 1.0), 0.5), rtol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        (
+            rows,
+            {
+                "silos": 1,
+                "canaries": 4000,
+                "ordinary": 200,
+                "rate": 1.0,
+                "rounds": 5,
+                "eps": 4.0,
+                "shared": False,
+                "seed": 0,
+            },
+        ),
+        (clients, {"canaries": 2000, "ordinary": 200, "rate": 0.5, "rounds": 4, "eps": 4.0, "seed": 0, "shares": SHARES}),
+        (wrong_labels, {"canaries": 1000, "ordinary": 1000, "features": 3000, "rounds": 40, "eps": 2.0, "seed": 0}),
+    ],
+)
+def test_cases_have_these_sizes_and_this_eps_unless_they_are_told_otherwise(asked, monkeypatch, case, said):
+    made = []
+
+    def planted(m, each, ordinary, **how):
+        made.append((m, each, ordinary, how))
+        return Federation(np.zeros((m * (each + ordinary), 6)), np.zeros(m * (each + ordinary)), [[0]])
+
+    monkeypatch.setattr(one_run_cases, "planted", planted)
+    case()
+    case(**said)
+    assert made[::2] == made[1::2]
+    (one, first, model, how), (other, second, same, told) = asked
+    assert (one, model, first.x.shape) == (other, same, second.x.shape)
+    assert {**how, "score": None} == {**told, "score": None}
+
+
 def test_ordinary_rows_are_a_linear_model_with_noise():
     federation = one_run_cases.planted(3, 2, 4000, apart=True, seed=1)
     x, y = federation.x[6:, :5], federation.y[6:]
