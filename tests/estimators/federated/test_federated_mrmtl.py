@@ -63,6 +63,25 @@ def test_same_bits_for_any_workers_and_after_a_resume(algorithm, same_bits):
     same_bits(algorithm, task)
 
 
+# --- runs of tuning -------------------------------------------------------------------------------------------------------
+
+
+def test_every_run_of_tuning_has_a_seed_of_its_own_of_63_bits_and_the_same_rows():
+    t = task()
+    seeds = [part(t, 0.3, i).seed for i in range(64)]
+    assert len({*seeds, *(part(task(seed=1), 0.3, i).seed for i in range(64))}) == 128
+    assert 2**62 < max(seeds) < 2**63
+    assert part(t, 0.3, 5).data is part(t, 0.3, 6).data
+    split, held = split_of(t, 0.3), 0
+    for place, k in enumerate(split.checked.tolist()):
+        left, checked = split.training.whole.client(k), split.validation.client(place)[0]
+        rows = np.concatenate([left.x, checked])
+        np.testing.assert_array_equal(np.sort(rows, axis=0), np.sort(t.whole.client(k).x, axis=0))
+        held += len(checked)
+    assert split.training.sizes.sum() + held == t.sizes.sum() == 100
+    assert abs(held / 100 - 0.3) < 5 * np.sqrt(0.3 * 0.7 / 100)
+
+
 # --- limits ------------------------------------------------------------------------------------------------------------
 
 
