@@ -80,6 +80,13 @@ def test_every_run_of_tuning_has_a_seed_of_its_own_of_63_bits_and_the_same_rows(
         held += len(checked)
     assert split.training.sizes.sum() + held == t.sizes.sum() == 100
     assert abs(held / 100 - 0.3) < 5 * np.sqrt(0.3 * 0.7 / 100)
+    clients = set()
+    for share in (0.008, 0.012, 0.02, 0.04):  # few clients have any row that is held
+        few = split_of(t, share)
+        assert few.checked.tolist() == np.flatnonzero(few.training.sizes < t.sizes).tolist()
+        clients.add(len(few.checked))
+    assert 1 in clients
+    assert max(clients) < 5
 
 
 # --- limits ------------------------------------------------------------------------------------------------------------

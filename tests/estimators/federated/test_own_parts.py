@@ -1,6 +1,7 @@
 """One's own algorithms, models, loaders and tables in `borrow learn my.toml`."""
 
 import argparse
+import hashlib
 import json
 import re
 import sys
@@ -323,6 +324,21 @@ def test_mistakes_in_a_table_are_named(beside, kind, change, options, says):
     path = written(beside, kind, **({"x": x, "y": y, "client": client} | change))
     with pytest.raises(ValueError, match=says):
         table(path, **options)
+
+
+def test_a_table_is_a_file_that_is_there_with_the_digest_that_is_asked_for(beside):
+    path = written(beside, "csv", *rows_of())
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    found = table(str(path), sha256=digest)
+    for same in (table(path), table(path, seed=0, classes=0, test_fraction=0.25)):
+        np.testing.assert_array_equal(found.x, same.x)
+        assert same.classes == 0
+    for bad in (3, beside, beside / "other.csv", None):
+        with pytest.raises(ValueError, match="path must be"):
+            table(bad)
+    for bad, says in (("0" * 64, "as asked"), (digest + "0", "64 hexadecimal digits")):
+        with pytest.raises(ValueError, match=says):
+            table(path, sha256=bad)
 
 
 @pytest.mark.parametrize(
