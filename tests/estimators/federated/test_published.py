@@ -314,6 +314,15 @@ def test_values_without_any_spread_decide_by_themselves():
         with pytest.raises(ValueError, match="must be"):
             log_error(measure, value)
     assert log_error("a.loss", 3.0) == np.log(3.0)
+    assert log_error("accuracy", 0.5) == log_error("a.accuracy", 0.5)
+    assert level("rows.mse", same, 0.2) == level("rows.mse", same, 0.2, 0.0, [])
+    assert gap("rows.mse", less[:1], same[:1])[2:] == (1, False, 1.0)  # one seed decides nothing
+    for call in (lambda: gap("rows.mse", same, [0.1]), lambda: fall("rows.mse", same, less, [0.2], [0.1])):
+        with pytest.raises(ValueError, match="shorter"):
+            call()
+    for bad in ([3], "text"):
+        with pytest.raises(ValueError, match="found must be a list"):
+            failing(bad)
 
 
 def test_those_that_fail_are_those_of_the_closed_test():
