@@ -16,6 +16,7 @@ from scipy.stats import binom
 from estimators import montecarlo as mc
 from estimators.montecarlo import kernels, reference
 from estimators.montecarlo.checks import MAX_REPS, MIN_REPS, PILOT_REPS, SUITE_CHECKS, _judge
+from estimators.montecarlo.nets import net
 from estimators.montecarlo.randomisations import merge_replications, run_replications
 from estimators.montecarlo.runner import mapped
 from estimators.montecarlo.streams import streams
@@ -375,6 +376,32 @@ class TestRunner:
         with pytest.raises(ValueError, match=match):
             make(**changes)
 
+    def test_the_ends_of_domains_are_permitted(self):
+        one = mc.ClientsExperiment(0.0, 0.0, [2.0, 0.5], 1, [0.0, 1.0], [0, 0, 0, 1], [0, 0, 1, 0])
+        assert (one.n_clients, one.n_statistics, one.draws_per_replicate) == (2, 1, 1)  # the noise of its own message
+        assert one.kernel_call(mc.stream("ends", 0), 5000).linear([1])[0] == pytest.approx(0.5, rel=0.1)
+        line = regression(design=[[2.0]], centre=0.0, prior_variance=0.0, noise_variance=0.0, gain=[[0.5]], offset=1.5)
+        assert line.kernel_call(mc.stream("ends", 0), 3).mean.tolist() == [2.25, 2.25]
+        assert james_stein(m=4, theta_variance=0.0).draws_per_replicate == 8
+        sizes = []
+
+        def draw(gen, reps):
+            sizes.append(reps)
+            return gen.random((reps, 1))
+
+        for batch, reps, calls in ((1, 3, [1] * 3), (1000, 2500, [1000, 1000, 500]), (1000, 2000, [1000] * 2), (9, 5, [5])):
+            sizes.clear()
+            mc.SampledExperiment(draw, 1, 1, batch).kernel_call(mc.stream("ends", 0), reps)
+            assert sizes == calls
+        for batch, calls in ((10, [64] * 4), (130, [128] * 2), (192, [192, 64])):  # of nets whole blocks of 64
+            sizes.clear()
+            small = mc.SampledExperiment(draw, 1, 1, batch)
+            assert small.kernel_call(net("ends", 0, 8, np.arange(1)), 256).mean[0] == 0.5
+            assert sizes == calls
+        for name in ("n_statistics", "draws_per_replicate", "batch"):
+            with pytest.raises(ValueError, match=f"{name} must be >= 1, got 0"):
+                mc.SampledExperiment(draw, **{"n_statistics": 1, name: 0})
+
     def test_bad_runs(self):
         experiment = Normals(1)
         parts = mc.run_chunks(experiment, mc.CHUNK + 10, "a", [0, 1])
@@ -382,6 +409,7 @@ class TestRunner:
             (lambda: mc.run(experiment, 0, "a"), "reps"),
             (lambda: mc.run(experiment, 1e5, "a"), "reps"),
             (lambda: mc.run(experiment, 100, "a", threads=0), "threads"),
+            (lambda: mc.run_nets(clients(), 6, 8, "a", averaged=0), "averaged"),
             (lambda: mc.run_chunks(experiment, 100, "a", [1]), "chunks"),
             (lambda: mc.merge_chunks({0: parts[0]}, mc.CHUNK + 10), "parts"),
             (lambda: mc.merge_chunks(parts, mc.CHUNK + 2), "replicates"),

@@ -21,6 +21,12 @@ LAWS = [
     ("logseries", (0.9,), stats.logser(0.9)),
     ("negative_binomial", (0.5, 0.1), stats.nbinom(0.5, 0.1)),
     ("integers", (2, 9), stats.randint(2, 9)),
+    ("integers", (7,), stats.randint(0, 7)),
+    ("choice", (5,), stats.randint(0, 5)),
+    ("normal", (2.0, 3.0), stats.norm(2, 3)),
+    ("uniform", (-1.0, 3.0), stats.uniform(-1, 4)),
+    ("exponential", (2.0,), stats.expon(scale=2)),
+    ("gumbel", (1.0, 2.0), stats.gumbel_r(1, 2)),
 ]
 
 
@@ -32,6 +38,21 @@ class Cells(nets._Served):
 
     def _uniforms(self, size):
         return CELLS.reshape(size)
+
+    def _normals(self, size):
+        return stats.norm.ppf(CELLS).reshape(size)
+
+
+def by_hand(random, log2_points):
+    """Points of a net, sorted by the first coordinate, bit by bit: SciPy's, times triangular matrices, and a shift."""
+    plain = stats.qmc.Sobol(len(random), scramble=False, bits=32).random_base2(log2_points) * 2**32
+    points = np.zeros(plain.shape, np.uint64)
+    for d, column in enumerate(random.astype(int)):
+        for k in range(32):
+            top = 1 << 31 - k
+            points[:, d] ^= np.uint64(top | column[k] & top - 1) * (plain[:, d].astype(np.uint64) & np.uint64(top) > 0)
+        points[:, d] ^= np.uint64(column[32])
+    return points[np.argsort(points[:, 0])]
 
 
 def event(level, draws=1):
@@ -120,6 +141,25 @@ class TestSmallNets:
         for net in points:
             assert all(np.all(np.bincount((column * 256).astype(int)) == 1) for column in net.T)
         assert len({np.sort(net, axis=0).tobytes() for net in points}) == 4
+
+    @pytest.mark.parametrize(("log2_points", "several"), [(6, 5), (8, 3)])
+    def test_points_are_those_of_sobol_scrambled_by_hand_and_are_handed_out_in_turn(self, log2_points, several):
+        random = np.random.default_rng(7).integers(0, 2**32, (several, 4, 33), dtype=np.uint32)
+        rows = several << log2_points
+        whole = nets.Strata(random, log2_points).random((rows, 4))
+        for points, each in zip(np.split(whole, several), random, strict=True):
+            order = np.argsort(points[:, 0])
+            np.testing.assert_array_equal(points[order] * 2**32 - 0.5, by_hand(each, log2_points))
+        source = nets.Strata(random, log2_points)
+        np.testing.assert_array_equal(source.uniform(2.0, 5.0, rows), 2 + 3 * whole[:, 0])
+        np.testing.assert_allclose(source.standard_normal((2, rows)), stats.norm.ppf(whole[:, 1:3]).T, rtol=1e-13)
+        np.testing.assert_array_equal(source.random((1, rows, 1))[0, :, 0], whole[:, 3])
+        with pytest.raises(ValueError, match="always take as many draws"):
+            source.random(rows)
+        large = nets.net("by hand", 2, log2_points, np.array([1, 2, 0]))
+        draws = mc.stream("by hand#net", 2).integers(0, 2**32, (3, 33), dtype=np.uint32)
+        points = nets.uniforms(large, 1 << log2_points)[:, [2, 0, 1]] * 2**32 - 0.5
+        np.testing.assert_array_equal(points[np.argsort(points[:, 0])], by_hand(draws, log2_points))
 
     @pytest.mark.parametrize(("log2_points", "calls"), [(14, [4, 1]), (15, [2, 2, 1]), (16, [1] * 5), (17, [1] * 5)])
     def test_no_more_points_than_promised_are_drawn_in_one_call(self, log2_points, calls):
