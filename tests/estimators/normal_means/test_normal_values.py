@@ -121,6 +121,31 @@ def test_averages_over_the_spread_are_integrals(power, edge, v):
         assert (shares * f(tau2s)).sum() == pytest.approx(weights @ f(np.exp(w)) / weights.sum(), abs=2e-7)
 
 
+@pytest.mark.parametrize("spread", [1.2, 0.25, 0.0])  # its law is narrow, wider than a polynomial serves, and ends at 0
+@pytest.mark.parametrize(("mu", "power"), [(None, 0.0), (0.1, 1.5)])
+def test_averages_over_the_spread_of_many_clients_are_integrals_too(spread, mu, power):
+    """Beside sums over 500 values of log tau2 of the likelihood by its definition, client by client."""
+    m = tau2_likelihood.MANY + 300
+    v = np.exp(RNG(1).uniform(-1, 1, m))
+    y = np.sqrt(v + spread**2) * RNG(2).standard_normal(m)
+    law = MarginalLikelihood(y, v, mu, "bayes", power)
+    tau2s, shares, enough = law.integrate()
+    assert enough
+    mean = shares @ np.log(tau2s)
+    reach = 8 * np.sqrt(shares @ (np.log(tau2s) - mean) ** 2)
+    w = np.linspace(mean - (reach if spread > 1 else 35.0), mean + reach, 500)
+    logs = np.empty(w.size)
+    for i, t in enumerate(np.exp(w)):
+        u = 1 / (v + t)
+        centre = (u @ y) / u.sum() if mu is None else mu
+        logs[i] = 0.5 * (np.log(u).sum() - u @ (y - centre) ** 2 - (np.log(u.sum()) if mu is None else 0.0))
+        logs[i] += w[i] - power * np.log(law.edge + t)
+    weights = np.exp(logs - logs.max())
+    assert max(weights[0], weights[-1]) < 1e-10  # the sum has the whole law
+    for f in (lambda t: 1 / (1 + t), lambda t: t / (0.7 + t), lambda t: np.exp(-t), lambda t: t):
+        assert shares @ f(tau2s) == pytest.approx(weights @ f(np.exp(w)) / weights.sum(), rel=1e-7, abs=1e-8)
+
+
 def mixture(model):
     """Weights of the nodes, and means and sds of each client's posterior at each of them, by Bayes' rule in two steps."""
     tau2s, mus, errors, shares = model._nodes

@@ -5,7 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from estimators.numerics.exact import UNIT, exact_sum, group_by, power_sums, rounded
+from estimators.numerics import exact_kernels
+from estimators.numerics.exact import UNIT, exact_sum, group_by, mean_and_scatter, power_sums, rounded
 
 WRONG = {
     "a group beyond the last": ([1.0, 2.0], [0, 7], 2, "group must lie in 0..1"),
@@ -19,6 +20,7 @@ WRONG = {
     "a matrix": ([[1.0, 2.0]], [[0, 1]], 2, "1-d array values"),
     "no group": ([1.0], [0], 0, "groups must be in 1"),
     "more groups than memory": ([1.0], [0], 2**63, "groups must be in 1"),
+    "one more group than are counted": ([1.0], [2**40], 2**31 + 1, "groups must be in 1"),
     "groups of another kind": ([1.0], [0], None, "groups must be an integer"),
 }
 
@@ -57,3 +59,44 @@ def test_quotients_of_whole_numbers_are_rounded_once_and_infinite_with_their_sig
     assert rounded(10**400 + 1, 3 * 10**399) == 10 / 3
     assert [rounded(sign * 10**400, 1) for sign in (1, -1)] == [np.inf, -np.inf]
     assert rounded(0, 10**400) == 0.0
+
+
+@pytest.mark.parametrize("groups", [1, 511, 512, 513, 1024, 1025, 1300])
+@pytest.mark.parametrize("at_once", [1 << 30, 97])
+def test_sums_of_any_number_of_groups_in_any_number_of_parts_are_those_of_fractions(groups, at_once, monkeypatch):
+    monkeypatch.setattr(exact_kernels, "MOST", min(at_once, exact_kernels.MOST))
+    rng = np.random.default_rng(groups)
+    values = rng.choice([-1.0, 1.0], 700) * rng.random(700) * 2.0 ** rng.integers(-1080, 1023, 700)
+    group = rng.integers(0, groups, 700)
+    group[:2] = 0, groups - 1
+    exact = [[Fraction(x) for x in values[group == g]] for g in range(groups)]
+    counts, sums, squares = power_sums(values, group, groups)
+    assert counts == [len(part) for part in exact]
+    assert [Fraction(s, UNIT) for s in sums] == [sum(part, Fraction(0)) for part in exact]
+    assert [Fraction(s, UNIT**2) for s in squares] == [sum((x * x for x in part), Fraction(0)) for part in exact]
+    assert Fraction(exact_sum(values), UNIT) == sum(map(Fraction, values.tolist()))
+    assert exact_sum(values.reshape(7, 100)) == exact_sum(values)
+    for g in np.flatnonzero(np.array(counts) > 1)[:40]:
+        mean = sum(exact[g]) / counts[g]
+        scatter = sum((x - mean) ** 2 for x in exact[g])
+        whole = float(scatter) if scatter < Fraction(2) ** 1023 else np.inf
+        for origin in (0.0, -0.75, values[0]):
+            away = float(mean - Fraction(origin))
+            assert mean_and_scatter(counts[g], sums[g], squares[g], origin) == (away, whole)
+
+
+@pytest.mark.parametrize("distinct", [1, 2, 3, 64, 1000])
+def test_keys_are_numbered_as_they_appear(distinct):
+    rng = np.random.default_rng(distinct)
+    names = rng.permutation(np.concatenate([[5e-324, 1e308][:distinct], rng.normal(size=max(distinct - 2, 0))]))
+    keys = names[np.concatenate([np.arange(distinct), rng.integers(0, distinct, 2000)])]
+    for most in (distinct, distinct + 1, 10**6):
+        groups = group_by(keys, most)
+        assert groups is not None
+        found, place = groups
+        assert np.array_equal(found, names)
+        assert np.array_equal(found[place], keys)
+    assert group_by(keys, distinct - 1) is None
+    none = group_by(keys[:0], distinct)
+    assert none is not None
+    assert [part.size for part in none] == [0, 0]
