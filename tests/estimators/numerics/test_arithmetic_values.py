@@ -1,6 +1,7 @@
 """Arithmetic that models share: units, wide numbers, limits, quantiles of mixtures; against rationals, mpmath and SciPy."""
 
 from fractions import Fraction
+from itertools import pairwise, product
 
 import mpmath
 import numpy as np
@@ -155,10 +156,44 @@ def test_arithmetic_of_variances_and_its_limits():
     assert limits.pooled_variance(1.0, [1e-320, 1e-320]) == pytest.approx(5e-321)
     assert limits.pooled_variance(1.0, [inf, inf]) == inf
     assert limits.pooled_variance(1.0, [0.0, 3.0]) == 0.0
-    keep, pull = limits.split([0.0, 3.0, inf, -0.5])
-    assert (keep.tolist(), pull.tolist()) == ([1.0, 0.25, 0.0, 2.0], [0.0, 0.75, 1.0, -1.0])
+    keep, pull = limits.split([0.0, 1.0, 3.0, inf, -0.5])
+    assert (keep.tolist(), pull.tolist()) == ([1.0, 0.5, 0.25, 0.0, 2.0], [0.0, 0.5, 0.75, 1.0, -1.0])
     with pytest.raises(ValueError, match="lam must not be -1"):
-        limits.split([1.0, -1.0])
+        limits.split([3.0, -1.0])
+
+
+def test_arithmetic_of_all_pairs_of_variances_is_that_of_fractions():
+    """Zeros, subnormal numbers, ones, huge ones and infinities beside each other; rounded once or twice."""
+    inf, sizes = np.inf, [0.0, 5e-324, 1e-310, 0.3, 1.0, 7.5, 1e300, 1e308, np.inf]
+    x, y = (part.ravel() for part in np.meshgrid(sizes, sizes))
+
+    def as_float(exact):
+        return float(exact) if exact < Fraction(2) ** 1024 else inf
+
+    def times(a, b):
+        return 0.0 if 0 in (a, b) else inf if inf in (a, b) else as_float(Fraction(a) * Fraction(b))
+
+    def quotient(a, b):
+        return (0.0 if a == 0 else inf) if b == 0 else as_float(Fraction(a) / Fraction(b))
+
+    def harmonic(a, b):
+        return min(a, b) if inf in (a, b) or 0 in (a, b) else float(1 / (1 / Fraction(a) + 1 / Fraction(b)))
+
+    def share(a, b):
+        return 0.0 if a == 0 or b == inf else 1.0 if a == inf else float(Fraction(a) / (Fraction(a) + Fraction(b)))
+
+    both = ~(np.isinf(x) & np.isinf(y))  # of two infinities only half of each is a matter of taste
+    ratio = lambda a, b: np.nan if b == 0 else quotient(a, b)  # noqa: E731
+    every, finite = np.full(x.size, True), np.isfinite(x) & np.isfinite(y)
+    for name, exact, some in (
+        ("times", times, every), ("quotient", quotient, finite), ("harmonic", harmonic, both), ("share", share, both),
+        ("ratio", ratio, finite),
+    ):  # fmt: skip
+        f = getattr(limits, name)
+        expected = [exact(a, b) for a, b in zip(x[some], y[some], strict=True)]
+        np.testing.assert_allclose(f(x[some], y[some]), expected, rtol=1e-15, atol=5e-324, err_msg=name)
+        for a, b, one in list(zip(x[some], y[some], expected, strict=True))[::7]:
+            assert float(f(a, b)) == pytest.approx(one, rel=1e-15, abs=5e-324, nan_ok=True)
 
 
 # --- quantiles -------------------------------------------------------------------------------------------------------------
@@ -185,6 +220,36 @@ def test_quantiles_of_jumps_flat_stretches_and_smooth_laws():
     assert inversion.root(lambda x: x**3 - 5, 1.0, 2.0, xtol=1e-14) == pytest.approx(5 ** (1 / 3), abs=1e-12)
 
 
+@pytest.mark.parametrize("q", [1e-9, 0.3, 0.5, 0.99])
+def test_quantiles_are_looked_for_inside_their_brackets_and_found_to_rounding(q):
+    """Of gamma laws, wherever the search starts: none is asked beyond its bracket, nor when it has settled."""
+    shapes = np.array([0.8, 1.0, 7.0, 400.0])
+    low, high = stats.gamma.ppf(q / 2, shapes), stats.gamma.ppf(1 - (1 - q) / 3, shapes)
+    for start in (low, high, low - 1.0, high + 1.0, np.full(4, np.nan), (low + high) / 2, low + 1e-3 * (high - low)):
+        looks = []
+
+        def cdf(t, rows, looks=looks):
+            assert ((low[rows] <= t) & (t <= high[rows])).all()
+            looks.append(rows)
+            return stats.gamma.cdf(t, shapes[rows])
+
+        found = inversion.quantiles(cdf, lambda t, rows: stats.gamma.pdf(t, shapes[rows]), q, low, high, start)
+        np.testing.assert_allclose(stats.gamma.cdf(found, shapes), q, rtol=2e-14)
+        assert all(np.isin(later, before).all() for before, later in pairwise(looks))
+
+
+def test_quantiles_within_a_rise_of_no_width_are_found_there():
+    """Half of the law within 1e-10 of 1: a step that is small beside 1 is not the end."""
+    narrow, wide = stats.norm(1.0, 1e-10), stats.norm(1.0, 1.0)
+    for q in (0.3, 0.5, 0.62):
+        for start in (0.2, 1.0, 1 + 3e-10, 1 - 1e-10, 1.7):
+            (found,) = inversion.quantiles(
+                lambda t, _: (narrow.cdf(t) + wide.cdf(t)) / 2, lambda t, _: (narrow.pdf(t) + wide.pdf(t)) / 2,
+                q, np.array([-5.0]), np.array([5.0]), np.array([start]),
+            )  # fmt: skip
+            assert (narrow.cdf(found) + wide.cdf(found)) / 2 == pytest.approx(q, abs=1e-6)  # floats there are 2e-16 apart
+
+
 def test_quantiles_on_a_lattice_are_between_the_middles_of_its_steps():
     values, weights = np.array([5.0, 1.0, 2.0]), np.array([1.0, 2.0, 1.0])  # middles at 1, 2.5 and 3.5 of 4
     for q, exact in ((0.0, 1.0), (0.25, 1.0), (0.5, 1 + 2 / 3), (0.625, 2.0), (0.75, 3.5), (0.875, 5.0), (1.0, 5.0)):
@@ -199,6 +264,11 @@ def test_gauss_rules_of_points():
         assert points.size == places
         for power in range(2 * places):
             assert weights @ points**power == pytest.approx(mass @ x**power, rel=1e-9)
+    x, w = np.polynomial.hermite_e.hermegauss(4)
+    for k in (1, 2, 3):
+        nodes, masses = quadrature.normal_grid(k, 4)
+        np.testing.assert_array_equal(nodes, list(product(x, repeat=k)))
+        np.testing.assert_allclose(masses, [np.prod(each) for each in product(w / np.sqrt(2 * np.pi), repeat=k)], rtol=1e-14)
     assert spread_law.log_density([0.0, 5.0, 12.0]) == pytest.approx(-1.5 * np.log([4.0, 9.0, 16.0]))
 
 
