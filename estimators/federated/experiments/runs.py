@@ -112,13 +112,13 @@ def execute_alone(
             f"{folder} was begun by other code, whose finished rounds are kept there; go on with that code, or give another "
             "--out, or --fresh to begin anew"
         )
+    found = None
     if stored is None:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
         content = {"hash": configuration_hash(run), **run.configuration(), "provenance": origin, "versions": used}
         content["code"] = made_by
         checkpoints.write(folder / CONFIG, line(content))
-    found = checkpoints.load(folder) if stored else None
-    if stored and found:
+    elif found := checkpoints.load(folder):
         if found[2]:
             say(f"{run.name}: {found[2]}")
         if stored["versions"] != used:

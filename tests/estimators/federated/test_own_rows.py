@@ -1,5 +1,7 @@
 """Rows that few of many clients have written have the bits of dense ones: in training, after a stop, in measures."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -97,8 +99,42 @@ def test_rows_are_read_and_written_like_an_array(sparse):
     np.testing.assert_array_equal(rows[3:17:2], dense[3:17:2])
     np.testing.assert_array_equal(rows[dense[:, 0] > 0], dense[dense[:, 0] > 0])
     np.testing.assert_array_equal(rows[5], dense[5])
+    assert sorted(rows.written) == np.flatnonzero((dense != first).any(axis=1)).tolist()
     other = rows.copy()
+    np.testing.assert_array_equal(other[np.arange(30)], dense)
+    np.testing.assert_array_equal(other.written, rows.written)
     other[np.array([5])] = 0.0
     np.testing.assert_array_equal(rows[5], dense[5])
     with pytest.raises(ValueError, match="rows of 30 clients do not fit in memory at once"):
         np.asarray(rows)
+
+
+def test_rows_are_one_array_up_to_the_limit_and_say_how_many_bytes_they_keep(monkeypatch):
+    monkeypatch.setattr(own_rows, "DENSE", 240)
+    assert isinstance(rows_of(np.zeros(3), 10), np.ndarray)
+    rows = rows_of(np.zeros(3), 11)
+    assert isinstance(rows, OwnRows)
+    assert (len(rows), rows.shape, rows.ndim, rows.nbytes) == (11, (11, 3), 2, 11 * 8)
+    for who, written in (([4], [4]), ([4, 9], [4, 9]), ([4, 0, 9], [4, 9, 0])):
+        rows[who] = 1.0
+        assert rows.written.tolist() == written
+        assert rows.nbytes == 11 * 8 + len(written) * 24
+    monkeypatch.setattr(own_rows, "SHARD", 4)
+    doubled = own_rows.Shards(lambda clients: 2 * clients[:, None], (11, 1))
+    assert len(doubled) == 11
+    found = list(doubled.of(np.arange(10, 0, -1)))
+    assert [places.tolist() for places, _ in found] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert np.concatenate([models[:, 0] for _, models in found]).tolist() == list(range(20, 0, -2))
+
+
+def test_a_file_that_moves_few_bytes_at_a_time_has_the_same_rows_and_a_short_one_is_refused(monkeypatch):
+    read, write = os.preadv, os.pwritev
+    monkeypatch.setattr(os, "preadv", lambda file, parts, start: read(file, [parts[0][:5]], start))
+    monkeypatch.setattr(os, "pwritev", lambda file, parts, start: write(file, [parts[0][:7]], start))
+    rows, values = OwnRows(np.zeros(3), 9), np.random.default_rng(0).standard_normal((4, 3))
+    rows[[7, 2, 5, 0]] = values
+    np.testing.assert_array_equal(rows[[0, 2, 5, 7]], values[[3, 1, 2, 0]])
+    np.testing.assert_array_equal(rows[[[7, 1], [1, 2]]], [[values[0], np.zeros(3)], [np.zeros(3), values[1]]])
+    rows.file.truncate(4 * 24 - 1)
+    with pytest.raises(OSError, match="rows that clients keep are cut short"):
+        rows[[0]]
