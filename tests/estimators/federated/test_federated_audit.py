@@ -12,6 +12,7 @@ from scipy import stats
 from estimators.accounting.accountants import epsilon
 from estimators.accounting.events import Event
 from estimators.accounting.mechanisms import exponential_choice, gaussian_epsilon
+from estimators.accounting.privacy import epsilon_from_rdp
 from estimators.federated import audit_cases
 from estimators.federated.algorithms.fedhdp import DPFedAvg
 from estimators.federated.audit import (
@@ -187,6 +188,147 @@ def test_one_client_is_judged_by_the_likelihood_ratios_of_updates_alone_and_of_b
             ratio = np.logaddexp(np.log1p(-rate) if rate < 1 else -np.inf, np.log(rate) + there - absent)
             np.testing.assert_allclose(seen[:, column], ratio, rtol=1e-9, atol=1e-12)
         np.testing.assert_array_equal(seen[:, 8], counts)
+
+
+@pytest.mark.parametrize(
+    ("rule", "batch", "rounds"), [("poisson", 3, 2), ("poisson", 8, 1), ("fixed", 3, 2), ("fixed", 8, 3), ("epochs", 8, 3)]
+)
+def test_rows_are_judged_by_likelihood_ratios_of_what_is_released_against_what_is_claimed(monkeypatch, rule, batch, rounds):
+    """A row that is added moves a sum by 1 and comes with chance batch / n; one that is replaced moves it by 2."""
+    asked, z = [], 1.3
+
+    def releases(**how):
+        asked.append(how)
+        return RNG(len(asked)).normal(-1, 2, (50, how["rounds"]))
+
+    monkeypatch.setattr(audit_cases, "row_releases", releases)
+    monkeypatch.setattr(audit_cases, "judged", lambda *said, **how: (*said, how))
+    sizes = {"batch": batch, "n": 8, "rounds": rounds, "multiplier": z, "silo_count": 50}
+    name, claim, worlds, how = audit_cases.rows(rule, **sizes, delta=0.02, beta=0.03, seed=4)
+    replaced, all_rows, steps = rule != "poisson", batch == 8, "1 step" if rounds == 1 else f"{rounds} steps"
+    assert name == f"DP-SGD of rows, {rule}, batch {batch} of 8, {steps}, z = 1.3"
+    same = {"multiplier": z, "clip": 0.5, "rows": 8, "rounds": rounds, "silo_count": 50}
+    same["work"] = {"rule": rule, "batch_size": batch, "n_epochs" if rule == "epochs" else "n_steps": 1}
+    same["others"] = None if all_rows or not replaced else -1  # whose sum hides nothing of the canary
+    canaries = (-1, 1) if replaced else (0, 1)
+    assert asked == [{**same, "canary": canary, "seed": 8 + i} for i, canary in enumerate(canaries)]
+    base = 0 if not replaced else -1 if all_rows else -batch
+    shift, q = (2.0, batch / 8) if replaced else (1.0, batch / 8)
+    for i, found in enumerate(worlds):
+        seen = RNG(i + 1).normal(-1, 2, (50, rounds))
+        without, there = (stats.norm.pdf(seen, base + move, z) for move in (0.0, shift))
+        np.testing.assert_allclose(found[:, 0], np.log(1 - q + q * there / without).sum(axis=1), rtol=1e-9, atol=1e-12)
+    event = Event(noise=z, sampling="fixed" if replaced else "poisson", rate=q, number=rounds)
+    assert claim.eps == pytest.approx(epsilon(event, delta=0.02), rel=1e-9)
+    assert (how.pop("delta"), how.pop("beta")) == (0.02, 0.03)
+    exact = how.pop("exact")
+    assert (exact is None) == (not all_rows)
+    for one, delta in ((claim, 0.02), (exact, 1e-5)) if all_rows else ():
+        true = float(gaussian_epsilon(delta=delta, sensitivity=shift * np.sqrt(rounds), sigma=z))
+        assert one.eps == pytest.approx(true, rel=1e-6)
+
+
+@pytest.mark.parametrize(("number", "rate"), [(1, 1.0), (1, 0.3), (6, 1.0), (6, 0.5)])
+def test_clients_are_judged_with_the_guarantee_of_what_is_seen(monkeypatch, number, rate):
+    asked = []
+
+    def releases(made, **how):
+        asked.append((made.rate, made.multiplier, made.count_noise, made.clip, made.delta, how))
+        return RNG(0).normal(size=(20, number)), RNG(1).normal(size=20)
+
+    monkeypatch.setattr(audit_cases, "client_releases", releases)
+    monkeypatch.setattr(audit_cases, "judged", lambda *said, **how: (*said, how))
+    name, claim, worlds, how = audit_cases.clients(clients=number, rate=rate, rounds=20, delta=0.02, beta=0.03, seed=4)
+    assert name == f"DP-FedAvg of {number} clients, rate {rate:g}, 1 round, z = 1" + ", counts 1" * (number == 1)
+    assert asked == [
+        (rate, 1.0, 1.0, 1.0, 0.02, {"canary": canary, "rounds": 20, "clients": number, "seed": 8 + canary})
+        for canary in (False, True)
+    ]
+    alone = 1.0 if number == 1 else (1 - 1 / 4) ** -0.5  # noise of the updates, where nobody sees the counts
+    event = Event(noise=alone, sampling="poisson", rate=rate, number=1)
+    assert claim.eps == pytest.approx(epsilon(event, delta=0.02), rel=1e-6)
+    assert (how["delta"], how["beta"], how["exact"] is None) == (0.02, 0.03, rate < 1)
+    if rate == 1:
+        assert how["exact"].eps == pytest.approx(float(gaussian_epsilon(delta=1e-5, sensitivity=1.0, sigma=alone)), rel=1e-6)
+    assert [world.shape for world in worlds] == [(20, 9) if number == 1 else (20 * number, 4)] * 2
+
+
+def test_choices_and_the_best_of_several_runs_are_drawn_as_they_are_said_to_be(monkeypatch):
+    """Of a geometric number of runs, five on average, the best is below x with chance p F / (1 - (1 - p) F), p = 1/5."""
+    seen, asked = [], []
+    monkeypatch.setattr(audit_cases, "epsilon_bound", lambda *worlds, **how: seen.append((worlds, how)))
+    audit_cases.tuned(runs=20_000, multiplier=1.6, delta=0.02, beta=0.03, seed=4)
+    (worlds, how) = seen.pop()
+    assert how == {"delta": 0.02, "beta": 0.03}
+    for world, found in enumerate(worlds):
+        law = stats.norm(world / 1.6)
+        assert stats.kstest(found, lambda x, law=law: law.cdf(x) / 5 / (1 - 0.8 * law.cdf(x))).pvalue > 1e-6
+    assert stats.pearsonr(*worlds)[1] > 1e-6
+
+    def choose(scores, *, rng, size, **how):
+        asked.append(rng.bit_generator.state)
+        return np.arange(size) % (3 if scores[0] else 4)
+
+    audit_cases.exponential(candidates=5, runs=24, beta=0.03, seed=4, choose=choose)
+    (worlds, how) = seen.pop()
+    assert how == {"delta": 0.0, "beta": 0.03}
+    assert [world.tolist() for world in worlds] == [[1.0, 0.0, 0.0] * 8, [1.0, 0.0, 0.0, 0.0] * 6]
+    assert asked == [RNG([4, world]).bit_generator.state for world in (0, 1)]
+
+
+@pytest.mark.parametrize("tau", [1, 3])
+def test_averaged_clients_are_judged_by_the_likelihood_ratio_of_a_sum_of_steps(monkeypatch, tau):
+    """Each of tau steps moves by the clip, up or down, and has noise z: the sums are normal, 2 tau apart."""
+    asked, seen, z = [], [], 3.0
+
+    def releases(**how):
+        asked.append(how)
+        return RNG(len(asked)).normal(0, 5, (40, 1))
+
+    monkeypatch.setattr(audit_cases, "row_releases", releases)
+    for bound in ("epsilon_bound", "gaussian_bound"):
+        monkeypatch.setattr(audit_cases, bound, lambda *worlds, **how: seen.append((worlds, how)))
+    case = audit_cases.averaged_clients(tau=tau, multiplier=z, runs=40, delta=0.02, beta=0.03, seed=4)
+    same = {"multiplier": z, "clip": 0.5, "rows": 1, "rounds": 1, "silo_count": 40}
+    same["work"] = {"rule": "fixed", "n_steps": tau, "batch_size": 1}
+    assert asked == [{**same, "canary": -1, "seed": 8}, {**same, "canary": 1, "seed": 9}]
+    assert [how for _, how in seen] == [{"delta": 1e-5, "beta": 0.03}, {"delta": 0.02, "beta": 0.03}]
+    for worlds, _ in seen:
+        for i, found in enumerate(worlds):
+            sums = RNG(i + 1).normal(0, 5, (40, 1))[:, 0]
+            down, up = (stats.norm.logpdf(sums, move * tau, z * np.sqrt(tau)) for move in (-1, 1))
+            np.testing.assert_allclose(found[:, 0], up - down, rtol=1e-9, atol=1e-12)
+    assert (case.mechanism, case.adjacency) == (f"DP-AdaPeD, message after {tau} noisy steps, z = 3", "client")
+    orders, exact = np.arange(1.001, 129, 0.001), case.gaussian
+    assert exact is not None
+    for claimed, delta in ((case.claimed, 0.02), (exact[0], 1e-5)):
+        least = epsilon_from_rdp(orders, orders * (2 / z) ** 2 * tau / 2, delta=delta)
+        assert least <= claimed * (1 + 1e-9)
+        assert claimed < least * 1.01
+        assert claimed > gaussian_epsilon(delta=delta, sensitivity=2 * np.sqrt(tau), sigma=z)
+
+
+def test_a_case_is_refuted_by_either_bound_and_a_row_tells_both():
+    bound = Bound(1.5, 0.01, 0.05, 0, 0.3, True, "with", (3, 9), 40)
+    other = dataclasses.replace(bound, eps=2.5, delta=1e-5)
+    for claimed, gaussian, refuted in ((1.5, None, False), (1.4, None, True), (2.0, (2.5, other), False),
+                                       (2.0, (2.4, other), True), (1.4, (3.0, other), True)):  # fmt: skip
+        case = audit_cases.Case("a way", "row", claimed, bound, gaussian)
+        assert case.refuted == refuted
+        exact = (None, None) if gaussian is None else (gaussian[0], 2.5)
+        assert list(case.row().items()) == [
+            ("mechanism", "a way"), ("adjacency", "row"), ("delta", 0.01), ("claimed", claimed), ("proved", 1.5),
+            ("runs", 40), ("claimed_gaussian", exact[0]), ("proved_gaussian", exact[1]),
+        ]  # fmt: skip
+
+
+def test_the_table_has_a_row_for_every_case_at_one_seed(monkeypatch):
+    bound = Bound(1.5, 0.01, 0.05, 0, 0.3, True, "with", (3, 9), 40)
+    cases = {name: lambda seed, name=name: audit_cases.Case(name, "row", float(seed), bound) for name in ("one", "two")}
+    monkeypatch.setattr(audit_cases, "CASES", cases)
+    for given, seed in (({}, 0.0), ({"seed": 7}, 7.0)):
+        found = [(row["case"], row["mechanism"], row["claimed"]) for row in audit_cases.table(**given)]
+        assert found == [("one", "one", seed), ("two", "two", seed)]
 
 
 def test_audits_have_seed_0_unless_they_are_told_otherwise():

@@ -11,6 +11,8 @@ from scipy.optimize import brentq, linprog
 from scipy.stats import binom, norm
 
 from borrow import main
+from estimators.accounting.accountants import epsilon
+from estimators.accounting.events import Event
 from estimators.accounting.mechanisms import gaussian_epsilon
 from estimators.federated import one_run_cases
 from estimators.federated.algorithms import DPFedAvg, FedAvg, Local
@@ -22,10 +24,12 @@ from estimators.federated.one_run import (
     DELTAS,
     SHARES,
     Coins,
+    OneRun,
     audit_training,
     claimed_curve,
     guess_chance,
     judged_guesses,
+    least_elsewhere,
     loss_falls,
 )
 from estimators.federated.one_run_cases import BROKEN, CASES, LessNoise, clients, rows, wrong_labels
@@ -258,9 +262,14 @@ def test_the_curve_is_of_the_training_and_has_the_claim_in_it():
     at = {d: e for e, d in curve}
     assert at[1e-5] == pytest.approx(promise.eps)
     assert (np.diff([at[d] for d in DELTAS]) <= 0).all()
-    sure = {"learning_rate": 0.1, "rate": 0.5, "multiplier": 1.0, "delta": 1e-5, "clip_rate": 0.0}
-    promise, curve = claimed_curve(DPFedAvg(**sure), task, rounds=2, clients=[0])
-    assert {d: e for e, d in curve}[1e-5] == pytest.approx(promise.eps)
+    sure = {"learning_rate": 0.1, "rate": 0.5, "multiplier": 1.0, "delta": 1e-5}
+    for more in ({"clip_rate": 0.0}, {"clip_rate": 0.1, "count_noise": 3.0, "accountant": "rdp"}):
+        promise, curve = claimed_curve(DPFedAvg(**sure, **more), task, rounds=2, clients=[0])
+        at = {d: e for e, d in curve}
+        assert at[1e-5] == pytest.approx(promise.eps)
+        assert set(at) == {*DELTAS, 1e-5}
+        event = Event(noise=1.0, sampling="poisson", rate=0.5, number=2)
+        assert at[0.1] == pytest.approx(epsilon(event, delta=0.1, accountant=more.get("accountant", "pld")), rel=1e-6)
     assert promise.adjacency == "client add-remove"
 
 
@@ -269,12 +278,62 @@ def test_falls_of_losses_are_those_of_single_rows():
     task = Task(federation, linear_regression(3), work={"rule": "poisson", "n_steps": 1, "batch_size": 12}, seed=0)
     canaries = [(0, 1), (1, 4), (1, 0)]
     last = RNG(6).normal(size=(2, 4))
-    falls = loss_falls(task, [{"personal": np.zeros((2, 4))}, {"personal": last}], canaries)
+    between = {"personal": RNG(7).normal(size=(2, 4))}
+    falls = loss_falls(task, [{"personal": np.zeros((2, 4))}, between, {"personal": last}], canaries)
     wanted = []
     for k, i in canaries:
         x, y = federation.client(k).x[i], federation.client(k).y[i]
         wanted.append(y**2 / 2 - (x @ last[k, :3] + last[k, 3] - y) ** 2 / 2)
     np.testing.assert_allclose(falls, wanted - np.median(wanted), rtol=1e-4, atol=1e-5)
+
+
+def test_one_run_refutes_a_claim_that_is_proved_too_small_or_guesses_that_are_too_unlikely():
+    for proved, chance, refuted in ((2.0, 0.5, False), (2.1, 0.5, True), (0.0, 0.01, True), (0.0, 0.0101, False)):
+        found = OneRun("a way", "row", 2.0, 1e-5, proved, chance, 0.02, 100, 20, 15)
+        assert found.refuted == refuted
+        assert found.row() == {
+            "mechanism": "a way", "adjacency": "row", "delta": 1e-5, "claimed": 2.0, "proved": proved, "runs": 1,
+            "canaries": 100, "guesses": 20, "right": 15, "chance": chance,
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 2.5])
+def test_the_least_chance_elsewhere_is_the_trade_off_of_gaussian_noise(mu):
+    eps = np.arange(0, 15, 2e-3)
+    delta = norm.cdf(mu / 2 - eps / mu) - np.exp(eps) * norm.cdf(-mu / 2 - eps / mu)
+    for y in (0.0, 1e-3, 0.05, 0.3, 0.5, 0.69, 0.9, 0.999, 1.0):
+        assert least_elsewhere(y, eps, delta) == pytest.approx(norm.cdf(norm.ppf(y) - mu), rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize(("eps", "delta"), [(0.0, 0.0), (0.5, 0.0), (2.0, 0.0), (1.0, 0.1), (0.0, 0.4)])
+def test_a_single_guess_is_right_as_often_as_randomised_response_lets_it(eps, delta):
+    found = guess_chance(1, guesses=1, canaries=1, curve=[(eps, delta)])
+    assert found == pytest.approx((np.exp(eps) + delta) / (1 + np.exp(eps)), rel=2e-3)
+    assert guess_chance(0, guesses=1, canaries=1, curve=[(eps, delta)]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("signal", "eps", "refuted"), [(0.0, 1.0, False), (1.2, 0.2, True), (2.5, 0.3, True), (0.4, 3.0, False)]
+)
+def test_of_several_shares_the_one_that_proves_most_is_told_and_all_are_paid_for(signal, eps, refuted):
+    m, shares, curve = 101, (1.0, 0.004, 0.3, 0.05), [(eps, 0.0), (eps / 2, 0.1)]
+    coins = RNG(1).random(m) < 0.5
+    scores = np.where(coins, signal, -signal) + RNG(2).normal(size=m)
+    found = judged_guesses(scores, coins, curve=curve, delta=1e-3, claimed=eps, beta=0.04, shares=shares)
+    tries = []
+    for share in shares:
+        guesses = max(round(share * m), 1)
+        surest = sorted(range(m), key=lambda i: -abs(scores[i]))[:guesses]
+        right = sum((scores[i] > 0) == coins[i] for i in surest)
+        how = {"guesses": guesses, "canaries": m}
+        proved = one_run_bound(right, delta=1e-3, beta=0.005, **how)
+        tries.append((proved, guess_chance(right, curve=curve, **how), guesses, right))
+    least = 4 * min(chance for _, chance, _, _ in tries)
+    which, most = (1, least / 4) if least <= 0.02 else (0, max(tries)[0])
+    assert (found.guesses, found.right) in [one[2:] for one in tries if one[which] == most]
+    assert found.proved == max(tries)[0]
+    assert found.chance == min(1.0, least)
+    assert (found.claimed, found.delta, found.beta, found.canaries, found.refuted) == (eps, 1e-3, 0.04, m, refuted)
 
 
 # --- trainings -----------------------------------------------------------------------------------------------------------
@@ -343,6 +402,7 @@ AVERAGE = DPFedAvg(learning_rate=0.1, rate=0.5, multiplier=1.0, delta=1e-5, clip
         (lambda: audited(algorithm=AVERAGE, canaries=[0, 1]), "score must be given"),
         (lambda: audited(score=lambda task, seen: [1.0, 2.0]), "one entry for each canary"),
         (lambda: audited(score=lambda task, seen: [np.nan]), "scores"),
+        (lambda: audited(score=lambda task: [1.0]), "score must be a function of two arguments"),
         (lambda: audited(beta=1.0), "beta"),
         (lambda: guess_chance(3, guesses=2, canaries=2, curve=[(1.0, 0.0)]), "right"),
         (lambda: guess_chance(1, guesses=2, canaries=2, curve=[]), "curve"),

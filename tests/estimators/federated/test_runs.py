@@ -247,6 +247,24 @@ def test_a_run_that_diverges_has_no_final_measures_and_says_where(run, tmp_path,
     assert found["history"] == []
 
 
+def test_errors_of_ones_own_code_say_where_and_those_of_the_system_are_left():
+    def inner():
+        json.dumps(object())
+
+    for error, left in ((FileNotFoundError("x"), True), (PermissionError("x"), True), (MemoryError("x"), True),
+                        (ValueError("x"), True), (Diverged(0, 0), True), (ConnectionResetError("x"), False),
+                        (TimeoutError("x"), False), (TypeError("x"), False)):  # fmt: skip
+        with pytest.raises(type(error) if left else ValueError) as found, runs.told():
+            raise error
+        assert (found.value is error) == left
+        assert left or str(found.value).startswith(f"{type(error).__name__}: x (test_runs.py, line ")
+    with pytest.raises(ValueError, match=r"^TypeError: .*\(test_runs\.py, line \d+, in inner\)$"), runs.told():
+        inner()
+    ours = "def f():\n  g()\ndef g():\n  1 / 0\ntry:\n  f()\nexcept Exception as error:\n  caught = error"
+    exec(compile(ours, runs.__file__, "exec"), names := {})
+    assert runs.place(names["caught"]) == "runs.py, line 4, in g"
+
+
 def test_lines_of_json_say_infinity_and_nothing_where_there_is_no_number():
     value = {"a": math.inf, "b": (math.nan, -math.inf, 0.5, [3]), "c": "é"}
     assert runs.line(value) == '{"a": "inf", "b": [null, "-inf", 0.5, [3]], "c": "é"}\n'.encode()
