@@ -13,6 +13,7 @@ from estimators.accounting.accountants import epsilon
 from estimators.accounting.events import Event
 from estimators.accounting.mechanisms import exponential_choice, gaussian_epsilon
 from estimators.accounting.privacy import epsilon_from_rdp
+from estimators.accounting.tuning import TruncatedNegativeBinomial, tuned_epsilon
 from estimators.federated import audit_cases
 from estimators.federated.algorithms.fedhdp import DPFedAvg
 from estimators.federated.audit import (
@@ -264,6 +265,11 @@ def test_choices_and_the_best_of_several_runs_are_drawn_as_they_are_said_to_be(m
         law = stats.norm(world / 1.6)
         assert stats.kstest(found, lambda x, law=law: law.cdf(x) / 5 / (1 - 0.8 * law.cdf(x))).pvalue > 1e-6
     assert stats.pearsonr(*worlds)[1] > 1e-6
+    law, orders = TruncatedNegativeBinomial.with_mean(eta=1.0, mean=5.0), np.arange(1.01, 200, 0.01)
+    for z in (0.7, 1.6, 5.0):
+        least = tuned_epsilon(law, orders, orders / (2 * z**2), delta=0.01)
+        assert least * (1 - 1e-9) < audit_cases.tuned(runs=10, multiplier=z).claimed < least * 1.01
+    seen.clear()
 
     def choose(scores, *, rng, size, **how):
         asked.append(rng.bit_generator.state)
@@ -299,6 +305,8 @@ def test_averaged_clients_are_judged_by_the_likelihood_ratio_of_a_sum_of_steps(m
             down, up = (stats.norm.logpdf(sums, move * tau, z * np.sqrt(tau)) for move in (-1, 1))
             np.testing.assert_allclose(found[:, 0], up - down, rtol=1e-9, atol=1e-12)
     assert (case.mechanism, case.adjacency) == (f"DP-AdaPeD, message after {tau} noisy steps, z = 3", "client")
+    assert audit_cases.averaged_clients(runs=40).mechanism == "DP-AdaPeD, message after 4 noisy steps, z = 4"
+    assert [how for _, how in seen[2:]] == [{"delta": 1e-5, "beta": 0.01}, {"delta": 0.01, "beta": 0.01}]
     orders, exact = np.arange(1.001, 129, 0.001), case.gaussian
     assert exact is not None
     for claimed, delta in ((case.claimed, 0.02), (exact[0], 1e-5)):
