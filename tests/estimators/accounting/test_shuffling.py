@@ -35,6 +35,15 @@ def test_delta_is_that_of_the_pair(n, eps0):
         assert found == pytest.approx(enumerated(eps, eps0, n), rel=1e-9, abs=1e-16)
 
 
+@pytest.mark.parametrize("n", [35, 45, 55])
+def test_a_bound_is_above_the_exact_delta_by_no_more_than_the_chance_left_out(n):
+    """Close to eps0 only reports that are all ones tell the two apart, which has a closed form."""
+    eps0, eps = 0.7, 0.7 - 1e-9
+    exact = -np.expm1(eps - eps0) / (1 + np.exp(-eps0)) * (1 - np.exp(-eps0) / 2) ** (n - 1)
+    assert 1e-16 < exact < 1e-13
+    assert 0 < shuffled_delta(eps=eps, eps0=eps0, n=n) - exact < 2.2e-18  # 1e-18 on each side of the clones' law
+
+
 def divergence(one, other, eps):
     return np.maximum(one - np.exp(eps) * other, 0.0).sum()
 

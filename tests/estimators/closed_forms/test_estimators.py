@@ -219,6 +219,13 @@ def test_gaps_are_differences_of_server_errors(np_tenths, extra, alpha2, gamma2,
     close(aggregation.optimal_ratio(N_np, N_p, alpha2, tau2, 0, gamma2), sigma2_c / private)
 
 
+def test_a_level_of_endless_noise_has_no_weight_beside_another():
+    for noise, ratio in ((np.inf, 0.0), (1e15, 3.5 / (1.5 + 3e15)), (1.0, 3.5 / 4.5)):
+        close(aggregation.optimal_ratio(2, 3, 1.0, 0.5, 1.0, noise), ratio)
+    assert aggregation.optimal_ratio(2, 3, 1.0, 0.5, np.inf, 1.0) == np.inf
+    assert aggregation.optimal_ratio(2, 3, 1.0, 0.5, np.inf, np.inf) == 1.0  # no information on either side
+
+
 def test_gap_limits():
     N_np = np.array([0, 5, 10])
     for gap in (aggregation.gap_to_uniform, aggregation.gap_dp_fedavg):
@@ -861,6 +868,12 @@ def test_regression_limits(design, sigma2_theta, sigma2_x):
         with pytest.raises(ValueError, match="X is rank-deficient"):
             regression.local_mse(X, sigma2_x)
         assert regression.local_mse(X, sigma2_x, np.inf, mu) == np.inf
+
+
+@pytest.mark.parametrize("known", [{"sigma2_theta": 2.0}, {"mu": [5.0, 3.0]}])
+def test_half_of_a_prior_does_not_say_what_is_lost_outside_the_rows(known):
+    with pytest.raises(ValueError, match="X is rank-deficient, so the error depends on the prior: give sigma2_theta and mu"):
+        regression.local_mse([[1.0, 0.0], [1.0, 0.0]], 1.0, **known)
 
 
 def test_one_feature_of_ones_is_a_gaussian_mean():

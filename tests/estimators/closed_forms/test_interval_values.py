@@ -92,6 +92,14 @@ def test_tables_of_many_are_those_of_few():
     np.testing.assert_array_equal(intervals.tabled(np.sqrt, repeated), np.sqrt(repeated))
 
 
+def test_a_far_number_takes_no_digits_from_a_table():
+    """40 numbers close together, and one 10 powers of e away, above or below."""
+    near = np.linspace(1.0, 1.1, 40)
+    for x in (np.append(near, 2e4), np.append(5e-5, near)):
+        exact = [float(intervals.robust_critical_value(m2)) for m2 in x[[0, 20, -1]]]
+        np.testing.assert_allclose(intervals.robust_critical_value(x)[[0, 20, -1]], exact, rtol=1e-5)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("residuals", [[3.0, -1.0, 2.5, 0.5], [0.1, -0.2, 0.0, 0.3]])
 def test_moments_are_those_of_ebci_in_fractions(weighted, residuals):
