@@ -236,6 +236,17 @@ def test_rat_tumours(shared_data, monkeypatch):
     assert [round(naive.alpha_, 1), round(naive.beta_, 1)] == [1.4, 8.6]
 
 
+@pytest.mark.parametrize("mixed", [1, 2, 40])
+def test_clients_that_are_nearly_all_one_or_the_other_have_the_prior_of_their_shares(mixed):
+    """Of two trials both kinds come with chance 1 / (2 (1 + rho)) where the mean is a half: the share that was seen."""
+    x = np.repeat([0, 1, 2], [10_000, mixed, 10_000])
+    model = BetaBinomial(ML).fit(x, 2)
+    rho = x.size / (2 * mixed) - 1
+    assert model.mean_ == pytest.approx(0.5, rel=1e-12)
+    assert 1 / model.concentration_ == pytest.approx(rho, rel=1e-9)
+    assert model.converged_
+
+
 def test_the_average_over_priors_is_brute_forces(shared_data):
     """Posterior by a plain sum over 300 x 300 values of (logit mean, log concentration) with the stated hyperprior."""
     from scipy.special import betaln

@@ -72,6 +72,19 @@ def test_given_a_prior_everything_is_scipys(case):
     assert np.isnan(model.own_numbers()[0])
 
 
+@pytest.mark.parametrize("way", ["fixed", LIKELIEST])
+def test_one_prior_that_is_taken_for_known_is_the_only_component(way):
+    """Its mean, one over its concentration, and all of the weight."""
+    given = way == "fixed"
+    one = BetaBinomial(way, **({"alpha": 1.4, "beta": 2.6} if given else {})).fit(X, N)
+    two = GammaPoisson(way, **({"shape": 1.4, "rate": 2.6} if given else {})).fit(X, N + 1.0)
+    size = one.alpha_ + one.beta_
+    np.testing.assert_allclose(np.ravel(one.components_), [one.alpha_ / size, 1 / size, 1.0], rtol=1e-12)
+    np.testing.assert_allclose(np.ravel(two.components_)[1:], [1 / two.shape_, 1.0], rtol=1e-12)
+    assert one.independent
+    assert two.independent
+
+
 def test_likelihoods_of_given_priors_are_scipys():
     model = BetaBinomial("fixed", alpha=0.6, beta=2.3).fit(X, N)
     assert model.log_likelihood_ == pytest.approx(stats.betabinom.logpmf(X, N, 0.6, 2.3).sum(), rel=1e-12)

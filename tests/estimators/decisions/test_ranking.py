@@ -153,6 +153,14 @@ def test_joint_draws_have_the_posterior_laws():
             assert (np.abs(gap) < 5.5 * np.sqrt(0.25 / 20_000)).all(), (type(model).__name__, q, gap)
 
 
+def test_seeds_of_draws_go_up_to_the_63rd_power_of_two():
+    model = BetaBinomial().fit([0, 1, 5], [3, 10, 10])
+    assert model.posterior_draws(2, seed=2**63).shape == (2, 3)
+    for draws, seed, name in ((2, -1, "seed"), (2, 2**63 + 1, "seed"), (0, 0, "draws"), (2**31 + 1, 0, "draws")):
+        with pytest.raises(ValueError, match=f"{name} must be in"):
+            model.posterior_draws(draws, seed=seed)
+
+
 def test_ranks_add_up_and_turn_around():
     model = BetaBinomial().fit([0, 1, 5, 9, 3], [3, 10, 10, 11, 40])
     up, down = model.rank(largest_first=True, seed=4), model.rank(largest_first=False, seed=4)

@@ -80,6 +80,19 @@ def test_cells():
     assert whole[0] @ cells.places == pytest.approx(draws.mean(), rel=0.02)
 
 
+@pytest.mark.parametrize("m", [30, dirichlet.MANY])
+def test_cells_are_fine_at_each_of_few_clients(m):
+    """Up to MANY clients no two are averaged, whose cells would be too wide for the more precise one."""
+    s = np.tile([1.0, 1.02, 1.05, 1.1, 1.15], m // 5)
+    clients = gaussian_clients(np.repeat(np.arange(m // 5) * 9.0, 5), s**2)
+    assert clients.t.size == m
+    cells = dirichlet.lattice(clients)
+    for t, s in zip(clients.t, clients.s, strict=True):
+        inside = (cells.low <= t) & (t <= cells.high)
+        assert inside.any()
+        assert (cells.high - cells.low)[inside].max() <= s / dirichlet.FINE * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(
     ("family", "data", "cut"),
     [
