@@ -73,6 +73,17 @@ def test_the_moment_condition_is_cochrans(v, mu):
         assert score == pytest.approx((w * (Y - centre) ** 2).sum() - (6 - (mu is None)), rel=1e-12)
 
 
+@pytest.mark.parametrize("v", [V, 1e6 * V, SAME], ids=["unequal", "large", "equal"])
+def test_estimates_far_from_zero_lose_no_digits(v):
+    """Sums of squares are about the best centre of the data: what all estimates share costs nothing."""
+    far, y = 2.0**30, np.round(Y * 2**20) / 2**20  # of 51 bits together: their sum is exact
+    near, moved = MarginalLikelihood(y, v, None, "reml"), MarginalLikelihood(y + far, v, None, "reml")
+    w = 1 / v
+    assert moved.origin == pytest.approx(far + (w * y).sum() / w.sum(), rel=1e-15)
+    np.testing.assert_allclose(moved.objective(TAU2S), near.objective(TAU2S), rtol=1e-12)
+    np.testing.assert_allclose(moved.score(TAU2S), near.score(TAU2S), rtol=1e-6)
+
+
 def test_sums_are_sums():
     law = MarginalLikelihood(Y, V, None, "reml")
     y = Y - law.origin

@@ -332,6 +332,19 @@ def test_what_cannot_be_fitted_is_refused():
         _ = GaussianTally() + RowTally()
 
 
+def test_clients_that_say_nothing_count_up_to_the_largest_variance_that_is_permitted():
+    """WIDEST^2 = 1e140: a variance just below leaves the others' fit as it is, one above is refused."""
+    y, v = np.array([1.0, -2.0, 4.0, 0.5]), np.array([1.0, 0.5, 2.0, 0.25])
+    alone = GaussianTally.of(y, v).fit("fixed", tau2=1.5)
+    more = GaussianTally.of(np.append(y, 3.0), np.append(v, 0.99e140)).fit("fixed", tau2=1.5)
+    assert (more.mu, more.mu_sd) == pytest.approx((alone.mu, alone.mu_sd), rel=1e-14)
+    w = 1 / (v + 1.5)
+    assert (more.mu, more.mu_sd) == pytest.approx(((w * y).sum() / w.sum(), w.sum() ** -0.5), rel=1e-14)
+    for largest in (1e140, 1e200):
+        with pytest.raises(ValueError, match="squares overflow; change their units"):
+            GaussianTally.of(np.append(y, 3.0), np.append(v, largest)).fit("fixed", tau2=1.5)
+
+
 def test_batches_must_come_again():
     batches = iter([([1.0, 2.0], [1.0, 2.0])])
     with pytest.raises(ValueError, match="must be a function"):
