@@ -138,6 +138,19 @@ def test_gradient_of_a_line_is_residual_times_features():
     assert found.tolist() == [[-4.0, -4.0, -4.0]]
 
 
+@pytest.mark.parametrize(("score", "slope"), [(0.75, -1.0), (1.0, 0.0), (1.25, 0.0)])
+def test_an_example_on_the_margin_pulls_no_more_than_one_beyond_it(score, slope):
+    """The hinge's slopes by weight and intercept at x = 1, and a step by them in the compiled loops and the plain twin."""
+    w = np.array([score, 0.0])
+    assert REFERENCE.example_gradients(linear_svm(1), w, [[1.0]], [1]).tolist() == [[slope, slope]]
+    assert REFERENCE.example_gradients(linear_svm(1), -w, [[1.0]], [0]).tolist() == [[-slope, -slope]]
+    step = epochs([1], n_epochs=1, batch_size=1, seed=0, round=0)
+    for backend in (REFERENCE, EXACT):
+        data = EXACT.prepare(linear_svm(1), [(np.array([[1.0]]), np.array([1]))])
+        found = backend.local_sgd(linear_svm(1), w[None], data, step, learning_rate=0.5)
+        np.testing.assert_allclose(found, [w - 0.5 * slope], rtol=1e-15)
+
+
 def test_two_classes_by_one_score_or_by_two_are_one_model():
     x, y = examples(MODELS["logistic"], 8, np.random.default_rng(5))
     w = start(MODELS["logistic"])

@@ -303,6 +303,19 @@ def test_a_client_moves_its_message_by_what_the_accountant_assumes(joint):
         assert np.hypot(mu, psi) < 2 * 0.01 * (1 + 1e-4)
 
 
+def test_the_gradient_of_mu_has_the_clip_for_itself_where_psi_is_kept():
+    """A step of one client moves mu by the clip, not by what a slope in psi that nobody takes would leave of it."""
+    one = task(work={**WORK, "n_steps": 1}, clients=1)
+    kept = {"eps": inf, "psi_rate": 0.0, "psi": 0.05, "floor": 1e-9, "clip": 0.01, "number": None, "common_rate": 1.0}
+    algorithm = DPAdaPeD(**PRIVATE | kept)
+    state = algorithm.start(one, rounds=1)
+    state["personal"] = np.random.default_rng(0).normal(size=state["personal"].shape).astype(np.float32)
+    before = np.float64(state["shared"])
+    algorithm.round(one, state, 0)
+    assert np.linalg.norm(state["shared"] - before) == pytest.approx(0.01, rel=1e-4)
+    assert state["psi"] == 0.05
+
+
 def test_noise_reaches_every_client_in_every_step():
     """The server's average has noise of variance eta_2^2 z^2 C_1^2 tau / K, within statistics."""
     t = task(hidden=100)

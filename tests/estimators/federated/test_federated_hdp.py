@@ -316,6 +316,14 @@ def test_an_empty_round_without_noise_changes_nothing(idle_round):
         (lambda: ALGORITHMS[2].start(task(groups={"public": [0]}), rounds=1), "no group 'private'"),
         (lambda: ALGORITHMS[2].start(task(groups={"public": [0], "private": [0, 1]}), rounds=1), "every client once"),
         (
+            lambda: ALGORITHMS[2].start(task(groups={"public": [0, 3], "private": [1, 2, 4, 6, 7]}), rounds=1),
+            "every client once; client 5 is in 0",
+        ),
+        (
+            lambda: ALGORITHMS[2].start(task(groups={"public": [0, 3, 4], "private": [1, 2, 4, 5, 6]}), rounds=1),
+            "every client once; client 4 is in 2",
+        ),
+        (
             lambda: shared(DPFedAvg(learning_rate=0.1, rate=0.5, count_noise=0.2, **PRIVATE)),
             "count_noise must be above",
         ),
