@@ -298,6 +298,13 @@ class TestRunner:
         together = threading.Barrier(number, timeout=20)  # broken where one waits for the others in vain
         assert mapped(lambda task: (task, together.wait())[0], range(number), number) == list(range(number))
 
+    @pytest.mark.parametrize(("tasks", "threads"), [(3, 1), (1, 4), (0, 4)])
+    def test_what_runs_one_by_one_runs_in_the_callers_thread(self, tasks, threads):
+        """Where its settings are in force, as those of NumPy for errors, which a new thread does not have."""
+        with np.errstate(divide="raise"):
+            found = mapped(lambda task: (task, threading.get_ident(), np.geterr()["divide"]), range(tasks), threads)
+        assert found == [(task, threading.get_ident(), "raise") for task in range(tasks)]
+
     def test_same_bits_over_processes(self):
         """The three lines of `run_chunks`, and the same for nets."""
         joblib = pytest.importorskip("joblib")
