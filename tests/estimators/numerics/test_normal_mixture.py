@@ -51,6 +51,15 @@ def test_compiled_quantiles_are_the_same_for_posteriors():
     np.testing.assert_allclose(normal_mixture.cdf(found, weights, means, sds), q, rtol=1e-11)
 
 
+def test_the_median_of_a_symmetric_mixture_is_its_centre():
+    """By both loops, also of components that agree: there is no skewness, and the level has the normal quantile 0."""
+    centres = np.array([[-3.0], [0.0], [2.0], [1e6]])
+    for aside, sds in ((1.5, [0.5, 2.0, 0.5]), (0.0, [1.0, 2.0, 3.0]), (9.0, [1.0, 1.0, 1.0])):
+        laws = np.tile([0.25, 0.5, 0.25], (4, 1)), centres + aside * np.array([-1, 0, 1]), np.tile(sds, (4, 1))
+        for way in (normal_mixture.quantile, compiled):
+            np.testing.assert_allclose(way(0.5, *laws), centres[:, 0], rtol=1e-15, atol=1e-12)
+
+
 def test_atoms():
     mixture = [0.25, 0.75], [1.0, 1.0], [0.0, 2.0]
     assert normal_mixture.cdf(1.0, *mixture) == 0.25 + 0.375

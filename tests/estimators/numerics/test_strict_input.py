@@ -8,6 +8,8 @@ import importlib
 import inspect
 import pkgutil
 import warnings
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -291,6 +293,16 @@ def test_ordinary_arrays_are_not_copied():
     x = np.random.default_rng(0).random((3, 4))
     assert number("x", x) is x
     assert np.shares_memory(number("x", x[::2]), x)
+
+
+def test_numbers_of_other_kinds_are_taken_for_what_they_are():
+    """Exact fractions and decimals, alone and in arrays; what has no number of its own is refused by its type."""
+    assert number("x", Decimal("1.5")) == 1.5
+    assert number("x", [[Fraction(1, 3), 2], [Decimal("0.25"), 4.0]]).tolist() == [[1 / 3, 2.0], [0.25, 4.0]]
+    assert precision_weights([Fraction(1, 3), Decimal(1)]).tolist() == pytest.approx([0.75, 0.25])
+    for thing in (object(), {1.0}, {"a": 1.0}, len):
+        with pytest.raises(ValueError, match=f"^x must be a number or .* of type {type(thing).__name__}$"):
+            number("x", thing)
 
 
 def test_masks_in_lists_of_arrays_are_seen():
