@@ -436,5 +436,6 @@ def test_variances_and_deltas_of_gaussian_noise_on_whole_numbers_are_their_sums(
         assert found == pytest.approx(exact, rel=1e-8, abs=1e-18)
     with pytest.raises(ValueError, match="sigma2 must be at most"):
         exact_noise.discrete_gaussian_delta(eps=1.0, sensitivity=1, sigma2=1.01e14)
+    assert exact_noise.discrete_gaussian_delta(eps=1.0, sensitivity=0, sigma2=1e14) == 0  # the largest that is taken
     flips = [exact_noise.randomised_response(1, (3, 10), RNG(k)) for k in range(2000)]
     assert np.mean(flips) == pytest.approx(0.7, abs=5 * np.sqrt(0.21 / 2000))

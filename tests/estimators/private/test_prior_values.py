@@ -169,6 +169,14 @@ def test_a_normal_law_cut_off_has_its_mass_mean_and_deviation(estimate, error, l
         cut_normal(1.0, 1.0, 2.0, 1.0)
 
 
+@pytest.mark.parametrize("estimate", [-1.0, 2.0, 5.0])
+def test_between_equal_ends_there_is_one_value(estimate):
+    """Known exactly, and of no mass under a law that has a density."""
+    assert cut_normal(estimate, 0.0, 2.0, 2.0) == (0.0, 2.0, 0.0)
+    with np.errstate(divide="ignore"):
+        assert cut_normal(estimate, 1.0, 2.0, 2.0) == (-np.inf, 2.0, 0.0)
+
+
 def test_a_grid_of_spreads_has_the_moments_of_the_likelihood():
     def given_tau(tau):  # a normal log likelihood of tau, and a centre that depends on it
         return -((tau - 0.8) ** 2) / (2 * 0.01), 1 + 0.5 * tau, 0.1 + 0.2 * tau

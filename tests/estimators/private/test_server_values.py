@@ -222,6 +222,16 @@ def test_variances_of_coefficients_are_unbiased_and_scatter_as_stated(given):
         pooled_coefficients(sums, np.full(m, edge / m * 1.001), np.ones(m))
 
 
+@pytest.mark.parametrize("prior", ["exact", "integrated", "marginal-likelihood", "reml", "moments"])
+def test_every_way_to_a_prior_says_that_it_has_come_to_its_end(prior):
+    """Of plain reports, whose equal variances give all of them the same centre."""
+    made, estimates = Guarantee(9.0, 1e-6, "row", "client", "gaussian"), [1.0, 3.0, 4.0, 6.0, 7.0, 9.0]
+    reports = [MeanReport(str(x), 10, made, x, 0.1, 0.0, (0.0, 10.0)) for x in estimates]
+    model = PrivateGaussianMeans(sigma2=1.0, prior=prior).fit(reports)
+    assert model.converged_ is True
+    assert model.mu_ == pytest.approx(5.0, abs=1e-6)
+
+
 def slopes(estimate, weights):
     """Derivatives of an estimate in the log of each weight, by differences: what one client's equations tell."""
     h = 1e-4
