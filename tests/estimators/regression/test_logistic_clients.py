@@ -314,6 +314,19 @@ def test_a_warning_tells_where_sds_are_infinite(both):
     assert growth[1] / growth[0] == pytest.approx(10.0 ** (1 - both), rel=0.01)  # finite where that falls
 
 
+def test_labels_that_a_feature_separates_are_averaged_over_however_sure_the_others_are():
+    """A rare feature with label 1 throughout has no likeliest slope, but a law; log-odds elsewhere are far beyond 5."""
+    rng = np.random.default_rng(0)
+    Xs = [np.column_stack([np.ones(6), 8 * rng.normal(size=6), np.arange(6) == 5]) for _ in range(20)]
+    Ys = [np.where(X[:, 2] == 1, 1.0, rng.random(6) < expit(X[:, 1])) for X in Xs]
+    model = LogisticClients(shared=[1, 2], likelihood="bound").fit(Xs, Ys)
+    assert np.abs(np.vstack(Xs) @ model.mu_).max() > 8
+    assert abs(model.mu_[1] - 1) < 4 * np.sqrt(model.mu_covariance_[1, 1])  # the slope that drew the labels
+    assert model.mu_[2] > 0
+    with pytest.raises(ValueError, match=r"Xs\[:, 2\] separates"):
+        LogisticClients("penalised", shared=[1, 2], likelihood="bound").fit(Xs, Ys)
+
+
 @pytest.mark.parametrize("unit", [1e-14, 1.0, 1e14])
 def test_a_plane_that_separates_is_found_in_any_unit(unit):
     x, y = unit * np.array([-2.0, -1.0, 1.0, 3.0]), np.array([0.0, 0, 1, 1])

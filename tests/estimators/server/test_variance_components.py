@@ -190,6 +190,28 @@ def test_rounds_feed_the_components():
     assert abs(means.estimates["tau2"] - tau2) < 4 * means.standard_errors["tau2"]
 
 
+def test_far_less_spread_than_was_said_is_fitted_to_the_end_beside_noise_that_is_not_known():
+    """One client far out among very many that agree better than their noise, where curvatures differ most.
+
+    The restricted likelihood is written out for one coordinate and maximised by SciPy.
+    """
+    from scipy.optimize import minimize
+
+    y = np.concatenate([[7.0], np.zeros(3000), 2 * np.sqrt(3) * np.linspace(-1, 1, 40)])
+    known, level = np.repeat([0.0, 100.0, 0.0], [1, 3000, 40]), np.repeat([0, 1], [3001, 40])
+
+    def loss(theta):
+        v = known + theta[0] + theta[1] * level
+        centre = np.sum(y / v) / np.sum(1 / v)
+        return 0.5 * (np.log(v).sum() + np.log(np.sum(1 / v)) + np.sum((y - centre) ** 2 / v))
+
+    options = {"xatol": 1e-7, "fatol": 1e-9}
+    oracle = minimize(loss, [1.0, 1.0], method="Nelder-Mead", bounds=[(1e-9, None)] * 2, options=options)
+    found = variance_components(y, known=known, level=level)
+    assert found.converged
+    assert list(found.estimates.values()) == pytest.approx(oracle.x, rel=1e-4)
+
+
 # --- bad input ------------------------------------------------------------------------------------------------------------
 
 Y = np.random.default_rng(12).normal(size=(4, 3))
