@@ -265,6 +265,8 @@ def cut_normal(estimate: float, error: float, low: float = 0.0, high: float = np
     best = float(min(max(estimate, low), high))
     if error == 0:
         return 0.0, best, 0.0
+    if low == high:
+        return -np.inf, best, 0.0  # what has a density has no mass in a point
     # Log density relative to the best point falls by 40 within this of it, on either side.
     reach = min(error**2 * 40 / max(abs(estimate - best), 1e-300), 9 * error)
     if low + reach <= estimate <= high - reach:
