@@ -237,7 +237,7 @@ class Coins(Task):
 def claimed_curve(algorithm: Any, task: Task, *, rounds: int, clients: Sequence[int]) -> tuple[Any, list[Any]]:
     """`Guarantee` of that client who is promised most eps, after so many rounds, and pairs (eps, delta) at other deltas.
 
-    Rows that also make private choices, and algorithms whose guarantee has no `delta` of its own, have the one pair.
+    Of trainings, and of sums and counts by an algorithm that has a `delta`; all others have the one pair.
     """
     promises = algorithm.guarantees(task, rounds=rounds)
     who = max(set(clients), key=lambda k: np.inf if promises[k] is None else promises[k].eps)
