@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from estimators.numerics.arrays import ArrayLike, Floats, Ints
+from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints
 from estimators.numerics.logistic_normal import averages
 from estimators.numerics.validation import choice, count, paired, positive, single
 from estimators.regression.client_rows import ClientRows, Groups, Tallies
@@ -186,8 +186,7 @@ class LogisticClients(CoefficientModel):
         self.set_posterior(self.conditional(surface, best, coordinates, roots), nested, unseen)
         if averaged is not None:
             self.set_average(*averaged)
-            ones = np.bincount(np.repeat(np.arange(len(rows.counts)), rows.counts), rows.Y, len(rows.counts))
-            if np.count_nonzero((ones > 0) & (ones < rows.counts)) < 2:
+            if np.count_nonzero(mixed(rows)) < 2:
                 warnings.warn(
                     "Ys: fewer than two clients have both labels, which bounds too little how much clients vary: posterior "
                     "sds of the others (without any such client their means too) are infinite, and those given are only of "
@@ -302,6 +301,13 @@ class LogisticClients(CoefficientModel):
         ends = np.cumsum(self.rows_.counts)[:-1]
         groups = () if self._groups is None else ([self.groups_[g] for g in self._groups.codes],)
         return truth, (np.split(self.rows_.X, ends), np.split(Y, ends), *groups)
+
+
+def mixed(rows: ClientRows) -> Bools:
+    """Return which clients (m,) have both labels."""
+    m = len(rows.counts)
+    ones = np.bincount(np.repeat(np.arange(m), rows.counts), rows.Y, m)
+    return (ones > 0) & (ones < rows.counts)
 
 
 def separating(rows: ClientRows) -> list[int]:
