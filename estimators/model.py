@@ -129,13 +129,17 @@ class ClientModel:
         method = self.default_interval if method is None else method
         choice("method", method, METHODS)
         if method == "posterior":
-            return self.posterior_quantile((1 - level) / 2), self.posterior_quantile((1 + level) / 2)
+            return self.posterior_interval(level)
         if method in ("integrated", "bootstrap"):
             seed = index("seed", seed, 0, 2**63)
             return (self.integrated_interval if method == "integrated" else self.bootstrap_interval)(level, seed)
         from estimators.closed_forms.intervals import fab_intervals, robust_intervals
 
         return (robust_intervals if method == "robust" else fab_intervals)(*self.normal_estimates(), level)
+
+    def posterior_interval(self, level: float) -> tuple[Floats, Floats]:
+        """Return the intervals of method="posterior"."""
+        return self.posterior_quantile((1 - level) / 2), self.posterior_quantile((1 + level) / 2)
 
     def integrated_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
         """Return the intervals of method="integrated"."""

@@ -272,11 +272,10 @@ def polynomial_sums(start: int) -> Floats:
         unit[q] = 1.0
         total = half * np.append(chebyshev.chebint(unit), 0.0)[: q + 2]
         total[: q + 1] -= unit / 2
-        derivative, scale = unit, 1.0
+        derivative = unit
         for k, bernoulli_over_factorial in enumerate(EULER_MACLAURIN):
             derivative = chebyshev.chebder(derivative, 1 if k == 0 else 2)
-            scale = half ** -(2 * k + 1)
-            total[: derivative.size] += bernoulli_over_factorial * scale * derivative
+            total[: derivative.size] += bernoulli_over_factorial * half ** -(2 * k + 1) * derivative
             if derivative.size <= 2:
                 break
         total[0] -= chebyshev.chebval(-1.0, total)

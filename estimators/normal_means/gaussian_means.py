@@ -14,7 +14,7 @@ from typing import Any, Literal, NoReturn, Self
 import numpy as np
 
 from estimators.normal_means.meta_regression import Design, left_out, read_covariates
-from estimators.normal_means.normal_posteriors import ALL, NormalPosteriors
+from estimators.normal_means.normal_posteriors import NormalPosteriors
 from estimators.normal_means.tau2_likelihood import MarginalLikelihood, RegressionLikelihood, dot
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
 from estimators.numerics.spread_law import POWER
@@ -336,11 +336,13 @@ class GaussianMeans(NormalPosteriors):
         self.require_fit()
         if (covariates is None) != (self.covariates_ is None):
             raise ValueError("covariates must be given if the model was fitted with covariates, and only then")
-        basis, blind = np.ones((1, 1)), np.zeros(1, bool)
-        if self._design is not None:
+        if self._design is None:
+            (means, variances), blind = self.centres(), np.zeros(1, bool)
+        else:
             rows = np.zeros((1, 0)) if covariates is None else read_covariates(covariates, None, self._design.kept.size)
             basis, blind = self._design.rows(rows)
-        means, variances = np.broadcast_arrays(*np.atleast_2d(*self.centres(ALL, basis)))
+            means, variances = self.centres_at(basis)
+        means, variances = np.broadcast_arrays(*np.atleast_2d(means, variances))
         return means, variances + self._nodes[0], blind
 
     def prior_summary(self) -> dict[str, Any]:
@@ -363,7 +365,7 @@ class GaussianMeans(NormalPosteriors):
         mean, error = self.mu_, self.mu_sd_
         if self._design is not None:  # of the average client
             mean = float(self.prior_mean_.mean())
-            means, variances = self.centres(ALL, self._design.basis.mean(axis=0)[None])
+            means, variances = self.centres_at(self._design.basis.mean(axis=0)[None])
             apart = means - dot(shares, means[0])
             error = (
                 float(np.ldexp(np.sqrt(dot(shares, (variances + apart**2)[0])), self._exponent)) if self._bounded else np.inf

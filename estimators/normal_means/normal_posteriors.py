@@ -18,12 +18,11 @@ from estimators.numerics.arrays import ArrayLike, Floats, Ints
 from estimators.numerics.surfaces import from_cells
 from estimators.numerics.validation import finite, fraction, single
 
-__all__ = ["ALL", "HUGE", "NormalPosteriors"]
+__all__ = ["HUGE", "NormalPosteriors"]
 
 WIDE = 1 << 20  # numbers in a work array for compiled quantiles, which want many clients at a time
 ALIKE = 4000  # clients from whom on quantiles are interpolated between few of them
 DEGREE = 16  # of the polynomials for that: few cells, as functions are cheap
-ALL = slice(None)
 HUGE = 1e300  # stands for an infinite variance where the limit is the same
 MANY_PAIRS = 2000  # clients from whom on what is unknown of the prior, of order one over their number, moves no pair
 
@@ -46,12 +45,14 @@ class NormalPosteriors(ClientModel):
     _exponent: int
     _bounded: bool
 
-    def centres(self, rows: Ints | slice, basis: Floats | None = None) -> tuple[Floats, Floats]:
-        """Return means and variances of the prior mean at every node, for rows of the design or of another basis."""
+    def centres(self, rows: Ints | slice = slice(None)) -> tuple[Floats, Floats]:
+        """Return means and variances of the prior mean at every node, for clients of those rows."""
         _, mus, variances, _ = self._nodes
-        if self._design is None:
-            return mus, variances
-        basis = (self._design.basis if basis is None else basis)[rows]
+        return (mus, variances) if self._design is None else self.centres_at(self._design.basis[rows])
+
+    def centres_at(self, basis: Floats) -> tuple[Floats, Floats]:
+        """Return means and variances of the prior mean at every node, for rows of the design's basis."""
+        _, mus, variances, _ = self._nodes
         return self._origin + np.einsum("ip,kp->ik", basis, mus), np.einsum("ip,kpq,iq->ik", basis, variances, basis)
 
     def set_averages(self, shares: Floats) -> None:
@@ -90,12 +91,12 @@ class NormalPosteriors(ClientModel):
             found.append(normal_mixture.cdf(t[rows] if t.ndim else t, self._nodes[-1], means, np.sqrt(variances), strict))
         return np.concatenate(found)
 
-    def posterior_quantile(self, q: ArrayLike) -> Floats:
+    def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
         self.require_fit()
         alike = self._design is None and self._nodes[-1].size > 1 and self._bounded
-        if alike and np.ndim(q) == 0 and self.estimates_.size > ALIKE:
-            return self._interpolated_quantile(float(single(fraction, "q", q)))
+        if alike and self.estimates_.size > ALIKE:
+            return self._interpolated_quantile(single(fraction, "q", q))
         found = []
         for _, _, means, variances in self.mixtures(WIDE):
             found.append(normal_mixture.quantile(q, self._nodes[-1], means, np.sqrt(variances)))
@@ -167,7 +168,7 @@ class NormalPosteriors(ClientModel):
         tau2s, _, spreads, shares = self._nodes
         y, v = self._scaled
         v, found = np.minimum(v, HUGE), 0.0
-        means = np.broadcast_to(self.centres(ALL)[0], (y.size, shares.size))
+        means = np.broadcast_to(self.centres()[0], (y.size, shares.size))
         for k, (tau2, share) in enumerate(zip(tau2s, shares, strict=True)):
             own, rest = tau2 / (v + tau2), v / (v + tau2)
             if self._design is None:

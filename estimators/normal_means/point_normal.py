@@ -232,25 +232,36 @@ class PointNormalMeans(ClientModel):
         sds = np.stack([np.zeros(self.slab_sd_.shape), self.slab_sd_], axis=-1)
         return normal_mixture.cdf(finite("t", t), weights, means, sds, strict)
 
-    def posterior_quantile(self, q: ArrayLike) -> Floats:
+    def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
+        self.require_fit()
+        nodes = self._nodes
+        if nodes is None:
+            return self._two_part_quantile(q, 0.0)
+        if nodes.mode_sds[0]:
+            k, _, unit = self._scale
+            width = np.ldexp(unit * np.sqrt(product(nodes.shares, nodes.mode_sds**2)), k)
+            near = self._standardised(self._two_part_quantile(q, width))
+            found = [
+                normal_mixture.quantile(q, *self._components(*terms), start=near[rows]) for rows, *terms in self.mixtures()
+            ]
+        else:
+            found = [self._quantile_beside(q, *terms) for rows, *terms in self.mixtures()]
+        k, origin, unit = self._scale
+        return np.ldexp(origin + unit * np.concatenate(found), k)
+
+    def _two_part_quantile(self, q, width):
+        """Return quantiles as if each client's slab were one normal law, and its spike within `width` of the mode."""
         from scipy.special import ndtr, ndtri
 
-        self.require_fit()
-        q = np.asarray(q, float)
-        if self._nodes is not None:
-            if self._nodes.mode_sds[0]:
-                found = [normal_mixture.quantile(q, *self._components(*terms)) for _, *terms in self.mixtures()]
-            else:
-                found = [self._quantile_beside(q, *terms) for _, *terms in self.mixtures()]
-            k, origin, unit = self._scale
-            return np.ldexp(origin + unit * np.concatenate(found), k)
         slab, sd = self.slab_probability_, np.where(self.slab_sd_ > 0, self.slab_sd_, 1.0)
         below = slab * np.where(self.slab_sd_ > 0, ndtr((self.mode_ - self.slab_mean_) / sd), 0.0)
+        at_mode = (q > below) & (q <= below + (1 - slab)) | (self.slab_sd_ == 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             rank = np.where(q <= below, q, q - (1 - slab)) / slab
             t = self.slab_mean_ + ndtri(np.clip(rank, 0.0, 1.0)) * sd
-        return np.where((q > below) & (q <= below + (1 - slab)) | (self.slab_sd_ == 0), self.mode_, t)
+            mode = self.mode_ + width * ndtri(np.clip((q - below) / (1 - slab), 0.01, 0.99))
+        return np.where(at_mode, mode, t)
 
     def _standardised(self, t):
         k, origin, unit = self._scale

@@ -26,7 +26,7 @@ from estimators.numerics.validation import choice, count, finite, nonnegative, p
 __all__ = ["SampleMeans"]
 
 DEEP = 20.0  # variances less than exp(-DEEP) times as likely as the likeliest are left out
-WORK = 2**18  # numbers in an array of all that clients' posteriors mix
+WORK = 2**15  # numbers in an array of all that clients' posteriors mix
 MOST = 1000  # variances of a client
 ALIKE = 8  # kinds of grids, by their numbers of variances, in each doubling of these
 EXCESS = 10.0  # times its moderated variance is the most that a client's expected one counts: with 2 degrees it is infinite
@@ -156,12 +156,13 @@ class SampleMeans(GaussianMeans):
         tau2s, _, _, shares = self._nodes
         y, v = self._scaled
         width = np.concatenate([self.widths(rows) for rows in parts(y.size, max(1, WORK // shares.size))])
-        kinds = np.ceil(ALIKE * np.log2(grid_sizes(self.degrees_, width=width)))
+        spans = variance_spans(self.degrees_, width=width)
+        kinds = np.ceil(ALIKE * np.log2(spans[-1]))
         order = np.argsort(kinds, kind="stable")
         for alike in np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1):
             for some in parts(alike.size, max(1, int(WORK / (shares.size * 2 ** (kinds[alike[0]] / ALIKE))))):
                 rows = alike[some]
-                grid, logs = variance_grid(v[rows], self.degrees_[rows], width=width[rows])
+                grid, logs = variance_grid(v[rows], self.degrees_[rows], *(span[rows] for span in spans))
                 mus, spread = (part[:, :, None] for part in self.centres(rows))
                 noise = grid[:, None, :]
                 precision = 1 / (noise + tau2s[:, None])
@@ -202,9 +203,20 @@ class SampleMeans(GaussianMeans):
     def posterior_quantile(self, q: float) -> Floats:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
         self.require_fit()
-        found = np.empty(self.estimates_.size)
+        return self.posterior_quantiles(q)[0]
+
+    def posterior_interval(self, level: float) -> tuple[Floats, Floats]:
+        """Return the intervals of method="posterior"."""
+        low, high = self.posterior_quantiles((1 - level) / 2, (1 + level) / 2)
+        return low, high
+
+    def posterior_quantiles(self, *levels: float) -> Floats:
+        """Return the posteriors' quantiles of several levels, array (levels, m): their laws take as long as one quantile."""
+        found = np.empty((len(levels), self.estimates_.size))
         for rows, weights, _, means, variances in self.laws():
-            found[rows] = normal_mixture.quantile(q, weights, means, np.sqrt(variances))
+            law = weights, means, np.sqrt(variances)
+            for of_level, q in zip(found, levels, strict=True):
+                of_level[rows] = normal_mixture.quantile(q, *law, compiled=found.shape[1] >= normal_mixture.MANY)
         return shifted(found, self._exponent)
 
     @property
@@ -259,31 +271,27 @@ def ends(df: Floats, reach: Floats | float = 0.0) -> tuple[Floats, Floats]:
     return -np.minimum(1 + x, np.sqrt(2 * x) + x / 1.5) - np.log1p(reach / df), np.log1p(x + np.sqrt(2 * x))
 
 
-def grid_sizes(df: Floats, reach: Floats | float = 0.0, width: Floats | float = np.inf) -> Floats:
-    """Return how many values `variance_grid` needs for each client, at most `MOST`.
+def variance_spans(df: Floats, reach: Floats | float = 0.0, width: Floats | float = np.inf) -> tuple[Floats, Floats, Floats]:
+    """Return for each client the `ends` of a grid of its variance, and of how many values, at most `MOST`.
 
-    Sums with a step h are wrong by the least value of exp(-2 pi y / h) / cos(y)^(df / 2), by what chi-square(df)'s log
-    density is at imaginary parts y: less than 1e-6 for h^-2 = df / 2 + `CURVED`.  What changes within `width` adds its own.
+    Far enough towards large variances for a residual whose square is `reach` times v.  Sums with a step h are wrong by the
+    least value of exp(-2 pi y / h) / cos(y)^(df / 2), by what chi-square(df)'s log density is at imaginary parts y: less
+    than 1e-6 for h^-2 = df / 2 + `CURVED`.  What changes within `width` of the log adds its own.
     """
     low, high = ends(df, reach)
     with np.errstate(divide="ignore", invalid="ignore"):
         needed = (high - low) * np.sqrt(df / 2 + CURVED + 1 / np.square(width))
-    return 1 + np.ceil(np.minimum(np.where(np.isinf(df), 0.0, needed), MOST))
+    return low, high, 1 + np.ceil(np.minimum(np.where(np.isinf(df), 0.0, needed), MOST))
 
 
-def variance_grid(
-    v: Floats, df: Floats, reach: Floats | float = 0.0, width: Floats | float = np.inf
-) -> tuple[Floats, Floats]:
+def variance_grid(v: Floats, df: Floats, low: Floats, high: Floats, sizes: Floats) -> tuple[Floats, Floats]:
     """Return values of sigma2 ~ v df / chi-square(df), array (m, J), evenly spaced in log, and their log probabilities.
 
-    Far enough towards large ones for a residual whose square is `reach` times v; near enough for averages of what changes
-    within `width` of the log, as far as `MOST` values go.
+    All have as many as the one of `variance_spans` with most.
     """
     if np.isinf(df).all():
         return v[:, None], np.zeros((v.size, 1))
-    low, high = ends(df, reach)
-    places = np.linspace(0.0, 1.0, int(grid_sizes(df, reach, width).max()))
-    u = low[:, None] + (high - low)[:, None] * places  # log of chi-square(df) / df
+    u = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, int(sizes.max()))  # log of chi-square(df) / df
     logs = df[:, None] / 2 * (u - np.expm1(u))
     logs -= logs.max(axis=1, keepdims=True)
     return v[:, None] * np.exp(-u), logs - np.log(np.exp(logs).sum(axis=1, keepdims=True))
@@ -314,7 +322,7 @@ class SampleLikelihood(RegressionLikelihood):
     @cached_property
     def grid(self) -> tuple[Floats, Floats]:
         """Values of the clients' variances and their log probabilities."""
-        return variance_grid(self.moderated, self.df, self.y**2 / self.moderated)
+        return variance_grid(self.moderated, self.df, *variance_spans(self.df, self.y**2 / self.moderated))
 
     def alike(self, y: Floats, basis: Floats, prior: str) -> Self:
         """Return the likelihood of other estimates of the same clients, in the order of `v`, from the origin 0."""

@@ -11,24 +11,32 @@ from numba import njit
 __all__ = ["quantiles"]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def quantiles(q, normal, mirror, weights, means, sds, out):
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
+def quantiles(q, normal, mirror, weights, means, sds, start, degree, exact, out):
     """Write the quantile of each row's mixture, mirrored where `mirror` is -1, into `out`, mirrored back.
 
-    `normal` holds the quantiles of the standard normal law.
+    `normal` holds the quantiles of the standard normal law, `start` where to look first, or NaN.
     """
     m, k = means.shape
-    places = np.empty(k)
+    places, inverses, heights, older, derivatives = np.empty(k), np.empty(k), np.empty(k), np.empty(k), np.empty(degree)
+    inverse_of, factorial = np.empty(degree + 2), 1.0
+    for r in range(1, degree + 2):
+        inverse_of[r] = 1 / r
+    for r in range(2, degree + 1):
+        factorial *= r
+    cramer = 1.09 * 0.3989422804014327 / (degree + 1) / math.sqrt(factorial)
     for i in range(m):
         z = normal[i]
-        for j in range(k):
-            places[j] = mirror[i] * means[i, j]
         low, high, least = np.inf, -np.inf, np.inf
         mean = 0.0
         for j in range(k):
+            places[j], inverses[j] = mirror[i] * means[i, j], 1 / sds[i, j]
             own = places[j] + z * sds[i, j]
             low, high, least = min(low, own), max(high, own), min(least, sds[i, j])
             mean += weights[i, j] * places[j]
+        out[i] = mirror[i] * low
+        if not high > low:
+            continue
         second, third, fourth = 0.0, 0.0, 0.0
         for j in range(k):
             d, s2 = places[j] - mean, sds[i, j] ** 2
@@ -40,34 +48,51 @@ def quantiles(q, normal, mirror, weights, means, sds, out):
         t = z
         if abs(skew) < 1 and abs(heavy) < 2:  # Cornish and Fisher's expansion
             t += skew * (z * z - 1) / 6 + heavy * (z**3 - 3 * z) / 24 - skew * skew * (2 * z**3 - 5 * z) / 36
-        t = min(max(mean + spread * t, low), high)
+        t = mean + spread * t if math.isnan(start[i]) else mirror[i] * start[i]
+        t = min(max(t, low), high)
         before = last = 2 * (high - low)
-        for _ in range(200):
-            below, density, slope, bend = 0.0, 0.0, 0.0, 0.0
+        while True:
+            below = 0.0
             for j in range(k):
-                inverse = 1 / sds[i, j]
-                x = (t - places[j]) * inverse
+                x = (t - places[j]) * inverses[j]
                 below += weights[i, j] * 0.5 * math.erfc(-x * 0.7071067811865476)
-                height = weights[i, j] * inverse * math.exp(-0.5 * x * x) * 0.3989422804014327
-                density += height
-                slope -= height * x * inverse
-                bend += height * (x * x - 1) * inverse * inverse
-            gap = below - q[i]
+                heights[j] = weights[i, j] * inverses[j] * math.exp(-0.5 * x * x) * 0.3989422804014327
+            older[:] = 0.0
+            for r in range(degree):  # Hermite's recurrence, in units of each component
+                total = 0.0
+                for j in range(k):
+                    total += heights[j]
+                    inverse = inverses[j] * inverses[j]
+                    new = ((places[j] - t) * heights[j] - r * older[j]) * inverse
+                    older[j] = heights[j]
+                    heights[j] = new
+                derivatives[r] = total
+            gap, density = below - q[i], derivatives[0]
             if gap < 0:
                 low = t
             else:
                 high = t
-            step, scale = gap / density, density / abs(slope)
-            close = abs(step) <= max(1e-3 * min(least, scale), 1e-9 * spread)
-            a, b = step * slope / density, step * step * bend / density
+            step = gap / density
+            a, b = step * derivatives[1] / density, step * step * derivatives[2] / density
             if max(abs(a), abs(b)) < 0.5:  # Householder's third order; else Newton's
                 step *= (6 - 3 * a) / (6 - 6 * a + b)
+            move, change = -step, 0.0
+            for _ in range(3):  # to the root of the Taylor polynomial
+                value, slope = 0.0, 0.0
+                for r in range(degree, 0, -1):
+                    value = derivatives[r - 1] + value * move * inverse_of[r + 1]
+                    slope = derivatives[r - 1] + slope * move * inverse_of[r]
+                change = (gap + value * move) / slope
+                move -= change
+            error = abs(change) + cramer * (abs(move) / least) ** (degree + 1) / density
+            if error <= exact * spread and low <= t + move <= high:
+                t += move
+                break
             new = t - step
-            inside = low <= new <= high and abs(new - t) <= 0.5 * before
-            if not inside:
+            if not (low <= new <= high and abs(new - t) <= 0.5 * before):
                 new = 0.5 * (low + high)
-            settled = (close and inside) or abs(new - t) <= 2 * np.spacing(abs(t))
             before, last = last, abs(new - t)
+            settled = last <= max(exact * spread, 2 * np.spacing(abs(t)))
             t = new
             if settled:
                 break

@@ -207,7 +207,7 @@ class CoefficientModel(ClientModel):
 
         self.require_fit()
         if self.average_ is not None:
-            found = quantiles(q, self.average_.weights, *self.average_.clients)
+            found = normal_mixture.quantile(q, self.average_.weights, *self.average_.clients)
             return np.where(self.blind_, times(np.inf, ndtri(q)), found)
         return self.posterior_mean_ + times(self.posterior_sd_, ndtri(q))
 
@@ -337,7 +337,7 @@ class CoefficientModel(ClientModel):
         variances = np.einsum("kii->ik", self.average_.within + self.average_.between)
         found, tails = {}, ((1 - level) / 2, (1 + level) / 2)
         for name, sds in (("mean", errors), ("new client", np.sqrt(errors**2 + variances))):
-            ends = [quantiles(q, weights, means, sds) for q in tails]
+            ends = [normal_mixture.quantile(q, weights, means, sds) for q in tails]
             found[name] = np.where(self.blind_, [[-np.inf], [np.inf]], ends).T
         spread = [np.array([lattice_quantile(v, weights, q) for v in np.sqrt(variances)]) for q in tails]
         found["sd"] = np.where(self.blind_, [[0.0], [np.inf]], spread).T
@@ -355,13 +355,6 @@ class CoefficientModel(ClientModel):
             root = vectors * np.sqrt(np.maximum(values, 0.0))
             drawn = drawn + (generator.standard_normal((units.max() + 1, shape[1])) @ root.T)[units]
         return drawn if truth is None else self.read_truth(truth, shape)
-
-
-def quantiles(q: float, weights: Floats, means: Floats, sds: Floats) -> Floats:
-    """Return quantiles of mixtures, (..., K) each; a coefficient that is known under every prior has sds of 0."""
-    still = np.all(sds == 0, axis=-1)
-    found = normal_mixture.quantile(q, weights, means, np.where(still[..., None], 1.0, sds))
-    return np.where(still, means[..., 0], found)
 
 
 def added(loadings: Iterable[Floats]) -> Floats:

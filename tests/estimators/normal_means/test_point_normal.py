@@ -241,6 +241,23 @@ def test_quantiles_invert_the_distribution_function(seed, q, prior, known):
         assert model.posterior_cdf(t, strict=True)[i] <= q + 1e-9
 
 
+@pytest.mark.parametrize("m", [60, 9000])
+@pytest.mark.parametrize("known", [True, False])
+def test_quantiles_in_and_beside_narrow_spikes(m, known):
+    """The spike of many clients is narrow and between their slabs: levels below, within and above it, and at its ends."""
+    generator = np.random.default_rng(6)
+    theta = np.where(generator.random(m) < 0.7, 1.0, generator.normal(1, 3, m))
+    v = generator.uniform(0.5, 2, m)
+    y = theta + np.sqrt(v) * generator.standard_normal(m)
+    v[0] = np.inf
+    model = PointNormalMeans(mode=1.0 if known else None).fit(y, v)
+    for q in (1e-6, 0.025, 0.1, 0.3, 0.5, 0.7, 0.99):
+        t = model.posterior_quantile(q)
+        below, upto = model.posterior_cdf(t, strict=True), model.posterior_cdf(t)
+        assert (below <= q * (1 + 1e-9)).all()
+        assert (upto >= q * (1 - 1e-9)).all()
+
+
 @given(st.integers(0, 100), st.floats(-5, 5), st.floats(-50, 50))
 @settings(max_examples=20)
 def test_equivariance(seed, exponent, shift):

@@ -278,6 +278,21 @@ def test_a_client_that_differs_is_not_called_a_noisy_one():
     np.testing.assert_allclose(moved, model.weights_ * (far - y), rtol=1e-7, atol=1e-6)
 
 
+@pytest.mark.parametrize("m", [40, 8200])  # by either loop of the quantiles
+def test_ends_of_intervals_are_where_the_posterior_has_its_tails(m):
+    generator = np.random.default_rng(4)
+    rows = generator.integers(2, 9, m)
+    sigma2 = 4 / generator.chisquare(6, m)
+    means = generator.normal(1, 0.8, m) + np.sqrt(sigma2 / rows) * generator.standard_normal(m)
+    means[:3] += [20, -9, 4]
+    model = SampleMeans().fit(means, sigma2 * generator.chisquare(rows - 1) / (rows - 1), rows)
+    for level in (0.5, 0.95, 0.9999):
+        ends = model.interval(level)
+        for end, tail in zip(ends, ((1 - level) / 2, (1 + level) / 2), strict=True):
+            np.testing.assert_allclose(model.posterior_cdf(end), tail, rtol=1e-10)
+            np.testing.assert_array_equal(end, model.posterior_quantile(tail))
+
+
 def test_coverage_of_its_own_draws():
     _, y, s2, _ = rows_of(15, 4, seed=5)
     found = coverage(SampleMeans().fit(y, s2, 4), replicates=200, seed=1)

@@ -10,7 +10,7 @@ from estimators import GaussianMeans, MixtureMeans, SampleMeans
 from estimators.normal_means import mixture_likelihood, point_normal, spike_average, tau2_likelihood
 from estimators.normal_means.mixture_likelihood import Data, Prior
 from estimators.normal_means.point_normal import Likelihood, PointNormalMeans, starting_points, weighted_median
-from estimators.normal_means.sample_means import TLikelihood, variance_grid
+from estimators.normal_means.sample_means import TLikelihood, variance_grid, variance_spans
 from estimators.normal_means.tau2_likelihood import MarginalLikelihood
 
 RNG = np.random.default_rng
@@ -257,7 +257,8 @@ def test_starts_of_mixtures(components):
 @pytest.mark.parametrize("df", [1.5, 2.0, 4.0, 8.0, 15.0, 60.0, 1000.0])
 def test_grids_of_variances_have_the_moments_of_their_law(df):
     v, reach = np.array([1.5, 0.2]), np.array([0.5, 9.0])
-    grid, logs = variance_grid(v, np.full(2, df), reach)
+    degrees = np.full(2, df)
+    grid, logs = variance_grid(v, degrees, *variance_spans(degrees, reach))
     chance = np.exp(logs)
     np.testing.assert_allclose(chance.sum(axis=1), 1.0, rtol=1e-12)
     precision = v[:, None] / grid * df  # chi-square
@@ -266,7 +267,8 @@ def test_grids_of_variances_have_the_moments_of_their_law(df):
     for t in (0.3, 2.0):
         exact = (1 + 2 * t / df) ** (-df / 2)
         np.testing.assert_allclose((chance * np.exp(-t * precision / df)).sum(axis=1), exact, rtol=1e-6)
-    same, zero = variance_grid(v, np.full(2, np.inf), reach)
+    known = np.full(2, np.inf)
+    same, zero = variance_grid(v, known, *variance_spans(known, reach))
     assert same.tolist() == [[1.5], [0.2]]
     assert zero.tolist() == [[0.0], [0.0]]
 

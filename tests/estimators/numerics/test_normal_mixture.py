@@ -1,11 +1,12 @@
 """Mixtures of normals: distribution function against its definition, quantiles as its inverse, atoms."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
+from scipy import optimize, special, stats
 
-from estimators.numerics import normal_mixture
+from estimators.numerics import mixture_kernels, normal_mixture
 
 
 def some_mixtures(seed, clients, k):
@@ -32,11 +33,9 @@ def test_quantile_inverts_cdf(seed, k, q):
         assert (normal_mixture.cdf(side * t + width, weights, side * means, sds) >= tail).all()
 
 
-def compiled(q, weights, means, sds):
-    """Quantiles by the loop for very many mixtures, of which the first ones are these."""
-    copies = -(-normal_mixture.MANY // len(means))
-    many = (np.tile(a, (copies, 1)) for a in (weights, means, sds))
-    return normal_mixture.quantile(q, *many)[: len(means)]
+def compiled(q, weights, means, sds, start=None):
+    """Quantiles by the loop for very many mixtures."""
+    return normal_mixture.quantile(q, weights, means, sds, start, compiled=True)
 
 
 def test_compiled_quantiles_are_the_same_for_posteriors():
@@ -49,6 +48,59 @@ def test_compiled_quantiles_are_the_same_for_posteriors():
     few = slice(0, 300)
     np.testing.assert_allclose(found[few], normal_mixture.quantile(q[few], weights[few], means[few], sds[few]), atol=1e-12)
     np.testing.assert_allclose(normal_mixture.cdf(found, weights, means, sds), q, rtol=1e-11)
+
+
+@pytest.mark.parametrize("way", [normal_mixture.quantile, compiled])
+def test_quantiles_are_exact_to_their_limit(way):
+    """Posteriors' kinds of laws, and some of far apart scales, against a bracketing search of their own."""
+    generator = np.random.default_rng(8)
+    for k, apart, log_sds in ((4, 0.02, 0.02), (30, 0.4, 0.6), (3, 2.0, 1.0), (5, 1.0, 4.0), (2, 3.0, 7.0)):
+        weights = generator.dirichlet(np.ones(k), 20)
+        means, sds = generator.normal(0, apart, (20, k)), np.exp(generator.uniform(-log_sds, log_sds, (20, k)))
+        for q in (1e-8, 0.025, 0.4, 0.5):
+            found = way(q, weights, means, sds)
+            spread = np.sqrt((weights * (means**2 + sds**2)).sum(axis=1))
+            for i in range(20):
+                law = weights[i], means[i], sds[i]
+                ends = np.min(law[1] - 9 * law[2]), np.max(law[1])
+                exact = optimize.brentq(lambda t, law=law, q=q: normal_mixture.cdf(t, *law) / q - 1, *ends, xtol=1e-15)
+                assert abs(found[i] - exact) <= 4e-12 * spread[i]
+
+
+def test_the_error_of_a_root_is_within_its_bound():
+    """The search ends by it: at random places near quantiles, for polynomials of several degrees."""
+    generator = np.random.default_rng(9)
+    tight = 0
+    for degree in (3, 7):
+        for _ in range(300):
+            weights, means = generator.dirichlet(np.ones(3)), generator.normal(0, 1, 3)
+            sds = np.exp(generator.uniform(-0.5, 0.5, 3))
+            t, end = generator.normal(0, 1), generator.normal(0, 1)
+            end = t + 10.0 ** generator.uniform(-3, -0.5) * (end - t)
+            x = (t - means) / sds
+            gap = normal_mixture.cdf(t, weights, means, sds) - normal_mixture.cdf(end, weights, means, sds)
+            derivatives = [
+                np.array([np.sum(weights * (-1) ** r * special.eval_hermitenorm(r, x) * stats.norm.pdf(x) / sds ** (r + 1))])
+                for r in range(degree)
+            ]
+            newton = -gap / derivatives[0]
+            move, error = normal_mixture.taylor_root(np.array([gap]), derivatives, newton, sds.min(keepdims=True))
+            if error < 1e-3:  # further off the density is another one
+                assert abs(t + move - end) <= 2 * error + 1e-15 / derivatives[0]  # roundoff of the gap
+                tight += abs(t + move - end) > 1e-3 * error
+    assert tight > 50
+
+
+def test_where_a_search_starts_is_not_where_it_ends():
+    generator = np.random.default_rng(10)
+    weights, means = generator.dirichlet(np.ones(3), 50), generator.normal(0, 1, (50, 3))
+    sds = np.exp(generator.uniform(-3, 1, (50, 3)))
+    for q in (0.1, 0.9):
+        expected = normal_mixture.quantile(q, weights, means, sds)
+        for start in (-9.0, 0.0, 50.0, np.inf, expected + 1e-3, np.nan):
+            start = np.broadcast_to(start, 50)
+            for way in (normal_mixture.quantile, compiled):
+                np.testing.assert_allclose(way(q, weights, means, sds, start=start), expected, atol=1e-11)
 
 
 def test_the_median_of_a_symmetric_mixture_is_its_centre():
@@ -65,6 +117,31 @@ def test_atoms():
     assert normal_mixture.cdf(1.0, *mixture) == 0.25 + 0.375
     assert normal_mixture.cdf(1.0, *mixture, strict=True) == 0.375
     assert normal_mixture.quantile(0.3, [1.0], [5.0], [0.0]) == 5.0
+    points = [[0.5, 0.5], [0.25, 0.75]], [[2.0, 2.0], [-1.0, 1.0]], [[0.0, 0.0], [1.0, 3.0]]
+    for q in (0.2, 0.5, 0.8):
+        for way in (normal_mixture.quantile, compiled):
+            assert way(q, *points)[0] == 2.0
+            np.testing.assert_allclose(normal_mixture.cdf(way(q, *points)[1], *(row[1] for row in points)), q, rtol=1e-12)
+
+
+def test_from_many_mixtures_on_the_loop_is_compiled(monkeypatch):
+    taken = []
+    monkeypatch.setattr(mixture_kernels, "quantiles", lambda *arguments: taken.append(len(arguments[0])))
+    many = normal_mixture.MANY
+    for size, compiled in ((many, None), (many - 1, None), (many, False), (3, True), (3, False)):
+        normal_mixture.quantile(0.3, [0.5, 0.5], np.tile([0.0, 1.0], (size, 1)), [1.0, 2.0], compiled=compiled)
+    assert taken == [many, 3]
+
+
+def test_blocks_of_mixtures_are_searched_one_by_one():
+    """The loop goes through blocks of `BLOCK` numbers: each mixture's quantile is what it is alone."""
+    generator = np.random.default_rng(11)
+    k, m = 700, 101
+    weights, means = generator.dirichlet(np.ones(k), m), generator.normal(0, 1, (m, k))
+    sds, q = np.exp(generator.uniform(-1, 1, (m, k))), generator.uniform(0.01, 0.99, m)
+    found = normal_mixture.quantile(q, weights, means, sds, start=generator.normal(0, 1, m))
+    alone = [float(normal_mixture.quantile(q[i], weights[i], means[i], sds[i])) for i in range(m)]
+    np.testing.assert_allclose(found, alone, rtol=1e-11)
 
 
 def test_shapes():
