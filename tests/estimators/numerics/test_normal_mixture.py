@@ -1,5 +1,7 @@
 """Mixtures of normals: distribution function against its definition, quantiles as its inverse, atoms."""
 
+from math import factorial
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -67,6 +69,56 @@ def test_quantiles_are_exact_to_their_limit(way):
                 assert abs(found[i] - exact) <= 4e-12 * spread[i]
 
 
+def test_a_step_of_householder_leaves_the_fourth_power():
+    """On sin(x) + x^2 / 2, whose root and derivatives are known; where a step is no small one it is Newton's."""
+    x = np.array([0.04, -0.04, 0.02, -0.02])
+    left = x - normal_mixture.householder(np.sin(x) + x**2 / 2, np.cos(x) + x, 1 - np.sin(x), -np.cos(x))
+    assert (np.abs(left) < x**4).all()
+    far = normal_mixture.householder(*(np.array([column]) for column in (1.0, 1.0, 0.6, 0.1)))
+    assert far == 1
+    for bend in (-0.6, 0.6):
+        assert normal_mixture.householder(*(np.array([column]) for column in (1.0, 1.0, 0.1, bend))) == 1
+    gap, density, slope, bend = 0.3, 2.0, -0.7, 1.9  # the formula in derivatives, as in Householder's book
+    exact = gap * (6 * density**2 - 3 * gap * slope) / (6 * density**3 - 6 * gap * density * slope + gap**2 * bend)
+    found = normal_mixture.householder(*(np.array([column]) for column in (gap, density, slope, bend)))
+    assert found[0] == pytest.approx(exact, rel=1e-13)
+
+
+@pytest.mark.parametrize("degree", range(2, 9))
+def test_the_bound_of_a_root_is_the_largest_next_derivative(degree):
+    """Of a normal law of sd `least`, whose derivatives are Hermite functions: never below, and little above."""
+    x, least, density, move = np.linspace(-9, 9, 20001), 0.3, 0.2, 0.01
+    largest = np.abs(special.eval_hermitenorm(degree, x) * stats.norm.pdf(x)).max() / least ** (degree + 1)
+    derivatives = [np.array([density]), *[np.zeros(1)] * (degree - 1)]  # a straight line has its root at once
+    found, error = normal_mixture.taylor_root(np.array([-move * density]), derivatives, np.zeros(1), np.array([least]))
+    assert found[0] == pytest.approx(move, rel=1e-14)
+    rest = largest * move ** (degree + 1) / factorial(degree + 1) / density
+    assert rest < error[0] < 2.2 * rest
+
+
+def test_expansions_have_the_cumulants_of_their_laws():
+    """Cornish and Fisher's formula, with cumulants by quadrature; far from a normal law its first two terms alone."""
+    generator = np.random.default_rng(13)
+    weights, z = generator.dirichlet(np.ones(3), 40), generator.normal(0, 2, 40)
+    means, sds = generator.normal(0, 2.0, (40, 3)), np.exp(generator.uniform(-1.5, 0.5, (40, 3)))
+    means[0], sds[0] = [3.0, 3.0, 3.0], [1.0, 1.0, 1.0]
+    spreads, found = normal_mixture.expanded(z, weights, means, sds)
+    near = 0
+    for i in range(40):
+        nodes, shares = np.polynomial.hermite_e.hermegauss(8)
+        values = means[i][:, None] + sds[i][:, None] * nodes
+        chance = weights[i][:, None] * shares / shares.sum()
+        mean = np.sum(chance * values)
+        second, third, fourth = (np.sum(chance * (values - mean) ** power) for power in (2, 3, 4))
+        skew, excess, at = third / second**1.5, fourth / second**2 - 3, z[i]
+        moved = (at**2 - 1) * skew / 6 + (at**3 - 3 * at) * excess / 24 - (2 * at**3 - 5 * at) * skew**2 / 36
+        normal = abs(skew) < 1 and abs(excess) < 2
+        near += normal
+        assert spreads[i] == pytest.approx(np.sqrt(second), rel=1e-12)
+        assert found[i] == pytest.approx(mean + np.sqrt(second) * (at + moved * normal), rel=1e-9)
+    assert 10 < near < 38
+
+
 def test_the_error_of_a_root_is_within_its_bound():
     """The search ends by it: at random places near quantiles, for polynomials of several degrees."""
     generator = np.random.default_rng(9)
@@ -89,6 +141,21 @@ def test_the_error_of_a_root_is_within_its_bound():
                 assert abs(t + move - end) <= 2 * error + 1e-15 / derivatives[0]  # roundoff of the gap
                 tight += abs(t + move - end) > 1e-3 * error
     assert tight > 50
+
+
+@pytest.mark.parametrize(
+    ("k", "apart", "log_sds", "average", "most"),
+    [(4, 0.05, 0.05, 1.0, 1), (90, 0.5, 0.5, 1.1, 2), (3, 3.0, 1.0, 2.6, 7), (5, 1.0, 6.0, 3.6, 15)],
+)
+def test_how_often_a_search_looks(monkeypatch, k, apart, log_sds, average, most):
+    """Once for most posteriors, which are near normal laws; where laws have narrow parts it finds them in a few looks."""
+    looks, root = [], normal_mixture.taylor_root
+    monkeypatch.setattr(normal_mixture, "taylor_root", lambda gap, *rest: (looks.append(gap.size), root(gap, *rest))[1])
+    generator = np.random.default_rng(12)
+    weights, means = generator.dirichlet(np.ones(k), 300), generator.normal(0, apart, (300, k))
+    normal_mixture.quantile(0.025, weights, means, np.exp(generator.uniform(-log_sds, log_sds, (300, k))))
+    assert sum(looks) <= 300 * average
+    assert len(looks) <= most
 
 
 def test_where_a_search_starts_is_not_where_it_ends():
