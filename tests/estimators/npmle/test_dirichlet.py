@@ -188,6 +188,16 @@ def test_far_apart_and_very_unequal_clients():
     assert np.all(high[:-1] - low[:-1] > 1)
 
 
+def test_the_chain_starts_from_the_most_likely_prior(monkeypatch):
+    """Already the first prior that is drawn has a group near each of 25 clients who are far apart."""
+    monkeypatch.setattr(dirichlet, "BURN", 0)
+    y = np.cumsum(np.random.default_rng(1).uniform(20, 60, 25))
+    cells, priors = NonparametricMeans().fit(y, 1.0).averaged()._drawn
+    near = np.abs(cells.places - (y - y.min())[:, None]) < 6
+    assert (near @ priors[0]).min() > 1e-3
+    assert (near @ priors[0]).sum() > 0.5
+
+
 def test_no_successes_and_all_successes_can_be_certain():
     """Half of the clients never fail: intervals reach the end of the range, where the truth may be."""
     low, high = NonparametricRates().fit([0] * 12 + [30] * 12, 30).interval()

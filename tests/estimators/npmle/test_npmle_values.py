@@ -107,8 +107,8 @@ def test_levels_halve_the_spacing_and_repetitions_are_merged():
 
 def test_few_atoms_cover_every_peak():
     rng = np.random.default_rng(0)
-    for seed in range(5):
-        x, v = np.random.default_rng(seed).normal(0, 5, 40), rng.uniform(0.2, 3, 40) ** 2
+    data = [(np.random.default_rng(seed).normal(0, 5, 40), rng.uniform(0.2, 3, 40) ** 2) for seed in range(5)]
+    for x, v in [*data, (np.arange(7.0), 1.0)]:  # of neighbours that meet, two share an atom
         clients = gaussian_clients(x, v)
         atoms = made.cover(clients)
         away = np.abs(clients.t[:, None] - atoms).min(axis=1) / clients.s
@@ -150,6 +150,16 @@ def test_few_of_very_many_are_not_none(make):
     """Averages of clients keep counts as small as 3 of 1e14, and have none where there were none."""
     few = made.condensed(make([3.0, 5.0, 0.0, 50.0], [1e14, 1e14, 30.0, 100.0]), 10)
     np.testing.assert_allclose(np.sort(few.p1), [0, 3, 5, 50], rtol=1e-7)
+
+
+def test_clients_of_unlike_width_or_place_are_not_averaged():
+    """More than a quarter of a standard error apart, or a quarter more precise: those at one end, too, and at the other."""
+    x = np.arange(101) * 0.3
+    clients = gaussian_clients(np.append(x, x[:3]), np.append(np.ones(101), [0.64] * 3))
+    for size in (1, 104, 2000):
+        few = made.condensed(clients, size)
+        np.testing.assert_allclose(few.t, clients.t, atol=1e-12)
+        np.testing.assert_allclose(few.s, clients.s, rtol=1e-12)
 
 
 def test_unions_of_intervals():
