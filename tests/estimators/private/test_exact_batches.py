@@ -303,6 +303,15 @@ def test_a_staircase_wider_than_words_is_drawn_in_whole_numbers():
     assert Staircase(sensitivity=odd, eps=0.5).sensitivity == odd
 
 
+def test_a_sensitivity_is_at_most_1e100_eps():
+    for eps in (1.0, 1e-3):
+        most = Staircase(sensitivity=1e100 * eps, eps=eps)
+        small = Staircase(sensitivity=1 << 40, eps=eps)  # of the same law, in units of the sensitivity
+        assert most.variance / (1e100 * eps) ** 2 == pytest.approx(small.variance / 2.0**80, rel=1e-9)
+        with pytest.raises(ValueError, match="at most 1e100 eps"):
+            Staircase(sensitivity=np.nextafter(1e100 * eps, np.inf), eps=eps)
+
+
 def test_the_best_noise_of_a_sum_of_squares_is_a_staircase_however_many_rows_there_are():
     """At 2^20 levels, with half of eps 1, the squares of 513 rows are just within 2^50 eps, and those of 514 are not."""
     settings, variances = {"bounds": (0.0, 1.0), "eps": 1.0, "bits": 20, "variance_share": 0.5, "mechanism": "best"}, []

@@ -61,6 +61,28 @@ def test_noise_of_many_clients_has_the_law_of_each(many):
             assert mine.var() == pytest.approx(sigma2, rel=5 * np.sqrt(2 / mine.size))
 
 
+def test_noise_of_many_clients_may_be_wider_than_arrays_draw():
+    """Scales on either side of 2^50, some beyond the integers of arrays, and clients of whom nothing changes."""
+    for scales in ([(1 << 50, 1)] * 400, [(1 << 51, 1)] * 400, [(1 << 60, 1), (1 << 80, 1)] * 200):
+        drawn = noise.laplaces(scales, RNG(0))
+        share = np.array([abs(y) * s / t for y, (t, s) in zip(drawn, scales, strict=True)])  # Exp(1), to a part in 2^50
+        assert stats.kstest(share, "expon").pvalue > 1e-4
+        assert abs(np.mean(np.sign(drawn))) < 5 / 20
+    assert noise.laplaces([None] * 20, RNG(0)) == [0] * 20
+    found = release("discrete-laplace", [[5] * 20], [[0] * 20])
+    assert (found.values, found.variances) == ([[5] * 20], [[0.0] * 20])
+
+
+def test_a_staircase_never_has_more_than_its_part_of_the_budget():
+    """Parts that no float is, below and above 1, whose nearest float may be the larger number."""
+    parts = [Fraction(k, 30) for k in range(1, 61)]
+    assert {Fraction(float(part)) > part for part in parts if part < 1} == {True, False}
+    for part in parts:
+        law = noise.staircase_law(3, part)
+        assert part * (1 - Fraction(1, 1 << 51)) < Fraction(law.eps) <= part
+        assert Fraction(law.scale[1], law.scale[0]) <= part
+
+
 @pytest.mark.parametrize("mechanism", ["discrete-laplace", "staircase", "discrete-gaussian"])
 def test_all_numbers_of_all_clients_are_drawn_at_once_and_each_has_its_own_noise(mechanism, monkeypatch):
     """Three numbers of 3,000 clients, two of one scale: each has its variance, and no two are alike or correlated."""

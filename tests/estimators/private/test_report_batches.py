@@ -76,6 +76,11 @@ def test_without_noise_numbers_are_exact():
     assert exact_sums(large, np.array([2, 3])) == [2 * ((1 << 62) - 1), 3 * ((1 << 62) - 1)]
 
 
+def test_clients_may_have_no_ones_and_nothing_else():
+    reports = RateClient(eps=np.inf).reports([0, 5, 0], [5, 5, 1], ["a", "b", "c"])
+    assert [(r.value, r.n) for r in reports] == [(0.0, 5), (5.0, 5), (0.0, 1)]
+
+
 def test_noise_has_the_variance_that_is_stated_for_every_size():
     m = 4000
     sizes = np.tile([2, 7, 50, 300], m // 4)
