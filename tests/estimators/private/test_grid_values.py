@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 from math import comb, exp
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -72,6 +73,19 @@ def test_narrow_priors_on_places_keep_their_integrals(centre):
     assert found[:, 0] @ np.sin(x) == pytest.approx(law.expect(np.sin), abs=3e-4)
 
 
+@pytest.mark.parametrize("spread", [1e-7, 3e-5, 1e-3, 0.03])
+def test_narrow_priors_at_either_end_are_mirror_images(spread):
+    """Of 1e-7, within the way from the end to the first place, all is there; interpolation of wider ones hardly swings."""
+    family, places = TruncatedNormals(-1.0, 3.0), Places(-1.0, 3.0, 0.2, 9.0)
+    nodes = Nodes(np.array([-1.0, 3.0]), np.full(2, spread), np.ones(2))
+    low, high = posterior.density(family, Window(places, 0, places.size), nodes).T
+    np.testing.assert_allclose(high[::-1], low, atol=1e-6)
+    assert low.sum() == pytest.approx(1.0, rel=1e-12)
+    assert low.min() > -0.1
+    if spread < 1e-6:
+        assert low[0] == pytest.approx(1.0, rel=1e-9)
+
+
 def test_distributions_on_places_are_cubic_and_inverted():
     x = np.linspace(-4, 4, 33)
     mass = stats.norm.pdf(x) * 0.25
@@ -85,6 +99,18 @@ def test_distributions_on_places_are_cubic_and_inverted():
         assert posterior.hermite(u - k, below[0, k], below[0, k + 1], slopes[0, k], slopes[0, k + 1]) == pytest.approx(q)
         assert x[0] + u * 0.25 == pytest.approx(stats.norm.ppf(q), abs=1e-3)
     assert posterior.inverse(below, slopes, np.array([1e-9]), np.array([0]))[0] == 0.0  # all that is beyond the first
+
+
+def test_rounding_makes_no_spread_negative():
+    """Masses so near an end that floats hardly tell their places apart, nor their squares from their mean's."""
+    family, places = TruncatedNormals(-1.0, 3.0), Places(-1.0, 3.0, 0.2, 60.0)
+    rows, part = np.arange(200), np.zeros((200, places.size))
+    part[:, :20] = RNG(0).random((200, 20))
+    block = posterior.Block(rows, np.ones(200, int), Window(places, 0, places.size), part, np.zeros(200))
+    nodes = Nodes(np.zeros(1), np.ones(1), np.ones(1))
+    laws = posterior.GridLaws(SimpleNamespace(family=family, blocks=[block]), [Part(part, np.zeros((200, 2)))], nodes, rows)
+    np.testing.assert_allclose(laws.mean(), -1.0, rtol=1e-12)
+    assert ((laws.sd() > 0) & (laws.sd() < 1e-7)).all()
 
 
 def test_a_cubic_has_its_ends_and_its_slopes():

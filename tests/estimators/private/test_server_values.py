@@ -164,6 +164,8 @@ def test_one_value_of_the_spread_gives_normal_laws(prior):
     assert (low, high) == pytest.approx(stats.norm.interval(0.9, model.mu_, model.mu_sd_), rel=1e-6)
     truth, (drawn,) = model.draw(RNG(2))
     assert truth.shape == (5,)
+    truths = np.concatenate([model.draw(RNG(k))[0] for k in range(400)])
+    assert stats.kstest(truths, stats.norm(model.mu_, np.sqrt(model.tau2_)).cdf).pvalue > 1e-4
     many = np.array([[r.estimate for r in model.draw(RNG(k), truth)[1][0]] for k in range(1500)])
     np.testing.assert_allclose(many.var(axis=0), TOTAL, rtol=0.2)
     assert (np.abs(many.mean(axis=0) - truth) < 5 * np.sqrt(TOTAL / 1500)).all()
