@@ -302,11 +302,13 @@ def renyi_divergence(p: ArrayLike, q: ArrayLike, *, order: float) -> float:
     if np.isinf(order):
         return max(0.0, float(loss.max()))
     scaled = (order - 1) * loss
-    if scaled.max() > 1:
+    with np.errstate(over="ignore"):
+        excess = np.sum(p * np.expm1(scaled))
+    if excess < np.inf:  # near one the moment keeps its digits as what it exceeds one by
+        moment = np.log1p(excess)
+    else:
         top = scaled.max()
         moment = top + np.log(np.sum(p * np.exp(scaled - top)))
-    else:  # near one the moment keeps its digits as what it exceeds one by
-        moment = np.log1p(np.sum(p * np.expm1(scaled)))
     return max(0.0, float(moment / (order - 1)))
 
 
@@ -366,7 +368,7 @@ def epsilon_from_zcdp(*, rho: float, delta: float) -> float:
         excess = np.exp(log_excess)
         return np.log(rho) + 2 * log_excess - np.log(np.maximum(-np.log(delta) - np.log1p(excess), 1e-300))
 
-    high = min(np.log(-np.log(delta) / rho) / 2, np.log1p(-delta) - np.log(delta))  # rho (a-1)^2 <= log(1/delta)
+    high = min((np.log(-np.log(delta)) - np.log(rho)) / 2, np.log1p(-delta) - np.log(delta))  # rho (a-1)^2 <= log(1/delta)
     low = high - 1.0
     while slope(low) > 0:
         low -= 1.0

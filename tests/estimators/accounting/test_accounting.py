@@ -38,6 +38,15 @@ def test_zcdp_calibration_at_the_ends():
     assert privacy.zcdp_from_epsilon(eps=1e-9, delta=1e-5) > 0
 
 
+@pytest.mark.parametrize(("eps", "delta"), [(1e-155, 1e-158), (1e-156, 1e-170), (1e-158, 1e-300)])
+def test_zcdp_calibration_of_the_smallest_numbers_ends_between_neighbours(eps, delta):
+    """Rates below 1e-308 have too few digits for a search that goes by relative distances only."""
+    rho = privacy.zcdp_from_epsilon(eps=eps, delta=delta)
+    assert 0 < rho < 1e-308
+    spent = [privacy.epsilon_from_zcdp(rho=x, delta=delta) for x in (rho, np.nextafter(rho, 1.0))]
+    assert spent[0] <= eps < spent[1]
+
+
 @given(st.floats(1e-6, 30.0), st.floats(1.001, 200.0))
 def test_pure_divergence_is_that_of_randomised_response(eps, order):
     p, q = 1 / (1 + np.exp(-eps)), 1 / (1 + np.exp(eps))

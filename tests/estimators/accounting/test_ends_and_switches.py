@@ -456,6 +456,17 @@ def test_eps_of_events_at_the_ends_of_delta():
         assert accountants.stated(way).startswith(f"{way} ({package}")
 
 
+@pytest.mark.parametrize(("eps", "delta", "number"), [(0.8, 1e-4, 1), (0.1, 1e-10, 7), (3.0, 1e-6, 50), (10.0, 1e-2, 1000)])
+@pytest.mark.parametrize(("sampling", "shift"), [("all", 1), ("fixed", 2)])
+def test_noise_on_all_rows_is_enough_to_the_last_digit_and_no_more(sampling, shift, eps, delta, number):
+    """Balle and Wang 2018, with 60 digits: rounding never leaves a little less noise than is promised."""
+    noise = accountants.noise_for(Event(sampling=sampling, number=number), eps=eps, delta=delta)
+    with mpmath.workdps(60):
+        ratio, level = shift * mpmath.sqrt(number) / mpmath.mpf(noise), mpmath.mpf(eps)
+        spent = mpmath.ncdf(ratio / 2 - level / ratio) - mpmath.exp(level) * mpmath.ncdf(-ratio / 2 - level / ratio)
+        assert mpmath.mpf(delta) * (1 - 1e-10) < spent <= mpmath.mpf(delta)
+
+
 @pytest.mark.parametrize("sampling", ["all", "fixed"])
 def test_noise_beside_other_releases_leaves_their_rate(sampling):
     """Gaussian releases on all rows beside rho: rates add up to what (eps, delta) allows."""

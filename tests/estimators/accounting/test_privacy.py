@@ -291,3 +291,14 @@ def test_divergences_of_finite_laws_are_their_sums(p, order):
             exact = mpmath.log(mpmath.fsum(a * (a / b) ** (kept(order) - 1) for a, b in pairs)) / (order - 1)
     # Laws that are all but equal have the rounding errors of their own sums, 1e-16, in a divergence of 1e-17.
     assert privacy.renyi_divergence(p, q, order=order) == pytest.approx(float(exact), rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize("order", [1.2, 1.5, 2, 3, 7, 25, 60, 2000])
+@pytest.mark.parametrize("powers", [(20, 21), (33, 36), (40, 46), (50, 40), (2, 50)])
+def test_divergences_of_a_rare_outcome_have_all_digits(powers, order):
+    """However large the loss of what hardly ever happens: the laws are binary fractions that add to one exactly."""
+    p, q = ([2.0**-k, 1 - 2.0**-k] for k in powers)
+    with mpmath.workdps(60):
+        moment = mpmath.fsum(mpmath.mpf(a) * (mpmath.mpf(a) / b) ** (kept(order) - 1) for a, b in zip(p, q, strict=True))
+        exact = float(mpmath.log(moment) / (kept(order) - 1))
+    assert privacy.renyi_divergence(p, q, order=order) == pytest.approx(exact, rel=3e-14, abs=0)
