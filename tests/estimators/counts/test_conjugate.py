@@ -8,6 +8,7 @@ from estimators import BetaBinomial, GammaPoisson
 from estimators.counts import beta_binomial as beta_binomial_module
 from estimators.counts import conjugate
 from estimators.counts import gamma_poisson as gamma_poisson_module
+from estimators.counts.beta_binomial import BetaBinomialTally
 from estimators.numerics import surfaces
 
 RNG, ML = np.random.default_rng, "marginal-likelihood"
@@ -151,6 +152,25 @@ def test_equal_clients_have_a_prior_that_is_one_point(kind, x, size):
     assert model.posterior_cdf(np.array([0.4, at, 0.6])).tolist() == [0.0, 1.0, 1.0]
     assert model.posterior_quantile(0.3).tolist() == [at] * 3
     assert model.sample_posterior(RNG(0), 2).tolist() == [[at] * 3] * 2
+
+
+def test_a_prior_beyond_the_last_that_is_tried_is_said_not_to_be_found():
+    """Of 2^k + 1 clients one has one of two: it has with chance 1 / (2 (1 + rho)), so that the best rho is (2^k - 1) / 2."""
+
+    def best(k):
+        tally = BetaBinomialTally.of([0, 2], 2)
+        for _ in range(k - 1):
+            tally = tally + tally
+        return conjugate.maximise(beta_binomial_module.Surface(tally + BetaBinomialTally.of([1], 2)))
+
+    near = best(20)
+    assert near.converged
+    assert near.rho == pytest.approx((2**20 - 1) / 2, rel=1e-9)
+    with pytest.warns(RuntimeWarning, match="did not settle"):
+        beyond = best(57)
+    assert not beyond.converged
+    assert 1e15 <= beyond.rho < (2**57 - 1) / 2
+    assert beyond.location == near.location == 0
 
 
 def test_clients_of_one_kind_each_have_a_prior_at_both_ends():

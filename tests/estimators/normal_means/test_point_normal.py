@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
+from estimators.normal_means import spike_average
 from estimators.normal_means.gaussian_means import GaussianMeans
 from estimators.normal_means.point_normal import Likelihood, PointNormalMeans
 from estimators.normal_means.spike_average import grow
@@ -220,6 +221,29 @@ def test_no_interval_ends_at_an_estimated_mode(m):
     assert np.mean(held["bayes"]) > 0.95 - error
     assert np.mean(held["marginal-likelihood"]) < 0.7
     assert min(widths) > 1 / np.sqrt(m)
+
+
+def test_a_lattice_that_is_not_enough_is_halved_as_long_as_its_nodes_may_be_so_many(monkeypatch):
+    """Half the steps in weight, variance and mode make eight times the nodes, of which just `MOST` are not too many."""
+    sizes = []
+
+    def counted(*arguments):
+        found = grow(*arguments)
+        sizes.append(len(found[0]))
+        return found
+
+    def grown(most):
+        sizes.clear()
+        monkeypatch.setattr(spike_average, "MOST", most)
+        with pytest.warns(RuntimeWarning, match="did not converge"):
+            PointNormalMeans().fit(*sparse(6))
+        return list(sizes)
+
+    monkeypatch.setattr(spike_average, "grow", counted)
+    monkeypatch.setattr(spike_average, "SAME", 0.0)  # no lattice is enough
+    first = grown(spike_average.MOST)[0]
+    assert len(grown(8 * first)) == 2
+    assert grown(8 * first - 1) == [first]
 
 
 def test_many_clients_need_no_average():

@@ -94,6 +94,17 @@ def test_scores_and_informations_are_derivatives_of_the_restricted_likelihood():
     np.testing.assert_allclose(2 * average - expected, -bend, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_the_search_for_components_begins_at_mean_squares(unit):
+    """Least squares of what is beyond equal known variances: the mean of one level, and how far the other's is above it."""
+    level = np.repeat([0, 1], [4, 6])
+    y = unit * np.where(level, 3.0, 1.5)[:, None] * RNG(2).normal(size=(10, 40))
+    found = Restricted(y, np.column_stack([np.ones(10), level]), np.full(10, unit**2)).start()
+    beyond = np.mean((y - y.mean(axis=0)) ** 2, axis=1) - unit**2
+    first, second = (beyond[level == k].mean() for k in (0, 1))
+    np.testing.assert_allclose(found, [first, second - first], rtol=1e-9)
+
+
 def test_log_likelihoods_and_designs_are_as_they_are_said_to_be():
     y = RNG(3).normal(size=(9, 2)) * 2
     found = variance_components(y, known=np.linspace(0.1, 1, 9))
