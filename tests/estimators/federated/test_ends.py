@@ -72,6 +72,12 @@ def test_rounds_are_numbered_up_to_32_bits():
             schedule.epochs([5], n_epochs=1, batch_size=2, seed=0, round=round)
 
 
+@pytest.mark.parametrize("passes", [[1, 1, 1], [[1, 1]], [[1], [1]], [[[1, 1]]]])
+def test_a_number_for_each_client_comes_as_one_list_of_their_length(passes):
+    with pytest.raises(ValueError, match="n_epochs must be a whole number or have one entry for each of the 2 clients"):
+        schedule.epochs([5, 3], n_epochs=passes, batch_size=2, seed=0, round=0)
+
+
 def test_seeds_of_noise_have_up_to_64_bits():
     last, first = (GaussianNoise(1.0, seed=seed, round=0).draw(0, range(2), 3) for seed in (2**64 - 1, 0))
     assert (last != first).all()

@@ -132,6 +132,49 @@ def test_adaped_is_its_lines(fine_tuning, printed):
     assert abs(found["shared"] - other[1]).max() > 1e-4
 
 
+def descended(t, weights, towards_other, x, y, w, other, rate):
+    """w after a step down its weighted sum of cross-entropy and divergence, by differences of the sum itself.
+
+    The divergence is KL(p_other || p_w), or `towards_other` KL(p_w || p_other).
+    """
+
+    def value(w):
+        own, log_q = (log_shares(t.model, activations(t.model, u, x)[-1]) for u in (w, other))
+        log_p, log_q = (own, log_q) if towards_other else (log_q, own)
+        return np.mean(
+            weights[1] * (np.exp(log_p) * (log_p - log_q)).sum(axis=1) - weights[0] * own[np.arange(len(y)), labels]
+        )
+
+    labels, steps = y.astype(int), 1e-5 * np.eye(w.size)
+    return w - rate * np.array([(value(w + step) - value(w - step)) / 2e-5 for step in steps])
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "own", "common", "towards_other"),
+    [
+        (QuPeD(**RATES, lam=0.6), (0.4, 0.6), (0.0, 0.6), True),
+        (FederatedMutualLearning(**RATES, alpha=0.25, beta=0.5), (0.25, 0.75), (0.5, 0.5), False),
+    ],
+)
+def test_networks_that_learn_from_each_other_descend_what_they_are_said_to(algorithm, own, common, towards_other):
+    """Own networks towards KL(p_mu || p_theta); copies along the same in QuPeD, else along KL(p_theta || p_mu)."""
+    t = task(dtype="float64", clients=3, hidden=0)
+    theta, mu = np.tile(t.initial(), (3, 1)), t.initial()
+    for r in range(2):
+        sent = []
+        for i in range(3):
+            steps, (x, y), received = t.schedule(r, [i]), t.data.client(i), mu
+            for batch in steps.indices[0, : steps.steps[0]]:
+                rows = x[batch], y[batch]
+                theta[i] = descended(t, own, False, *rows, theta[i], received, RATES["learning_rate"])
+                received = descended(t, common, towards_other, *rows, received, theta[i], RATES["common_rate"])
+            sent.append(received)
+        mu = np.mean(sent, axis=0)
+    found = train(algorithm, t, rounds=2).state
+    np.testing.assert_allclose(found["personal"], theta, atol=1e-6)
+    np.testing.assert_allclose(found["shared"], mu, atol=1e-6)
+
+
 def test_sent_before_the_last_step_nothing_is_learned_in_rounds_of_one_step():
     """Claim generative:alg5:server."""
     one = task(work={**WORK, "n_steps": 1})

@@ -203,6 +203,17 @@ def test_steps_of_dp_adaped_are_counted():
     train(DPAdaPeD(**settings), task(), rounds=2)
 
 
+def test_steps_of_dp_adaped_without_their_noise_are_refused_however_little_it_is():
+    class Silent(DPAdaPeD):
+        def noise(self, task, message, t):
+            return None
+
+    algorithm = Silent(psi_rate=0.05, eps=200.0, delta=1e-3, clip=1.0, **RATE)
+    assert 0 < algorithm.start(task(), rounds=2)["multiplier"] < 0.9
+    with pytest.raises(PlanBroken, match="steps are released with noise 0"):
+        train(algorithm, task(), rounds=2)
+
+
 @pytest.mark.parametrize(
     ("algorithm", "counted"),
     [
