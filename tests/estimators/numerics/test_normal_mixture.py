@@ -11,6 +11,13 @@ from scipy import optimize, special, stats
 from estimators.numerics import mixture_kernels, normal_mixture
 
 
+def test_no_probability_is_above_one():
+    weights = np.random.default_rng(0).dirichlet(np.ones(7), 500)
+    assert (weights.sum(axis=1) > 1).any()  # by rounding
+    found = normal_mixture.cdf(99.0, weights, np.zeros((500, 7)), np.ones(7))
+    assert found.max() == 1
+
+
 def some_mixtures(seed, clients, k):
     generator = np.random.default_rng(seed)
     weights = generator.dirichlet(np.full(k, 0.3), clients)
@@ -67,6 +74,28 @@ def test_quantiles_are_exact_to_their_limit(way):
                 ends = np.min(law[1] - 9 * law[2]), np.max(law[1])
                 exact = optimize.brentq(lambda t, law=law, q=q: normal_mixture.cdf(t, *law) / q - 1, *ends, xtol=1e-15)
                 assert abs(found[i] - exact) <= 4e-12 * spread[i]
+
+
+@pytest.mark.parametrize("way", [normal_mixture.quantile, compiled])
+def test_a_part_as_narrow_as_roundoff_is_found(way):
+    """No polynomial is exact there: halves of the bracket end at its place, on either side of 0 and far from it."""
+    for place in (-1e4, -1.0, 1.0, 3e5):
+        law = np.array([[0.5, 0.5]]), np.array([[place - 1.0, place]]), np.array([[1.0, 1e-16]])
+        for q in (0.45, 0.6, 0.9):
+            assert way(q, *law)[0] == pytest.approx(place, rel=1e-12)
+        for q in (0.3, 0.95):
+            beside = place - 1 + stats.norm.ppf(2 * q if q < 0.5 else 2 * q - 1)
+            assert way(q, *law)[0] == pytest.approx(beside, rel=1e-12)
+
+
+@pytest.mark.parametrize("way", [normal_mixture.quantile, compiled])
+def test_quantiles_have_the_unit_of_their_laws(way):
+    """Limits are in standard deviations: in units of a power of two all numbers are the same to the last bit."""
+    weights, means, sds = some_mixtures(14, 60, 4)
+    for q in (0.01, 0.5, 0.8):
+        found = way(q, weights, means, sds)
+        for unit in (2.0**-40, 2.0**40):
+            np.testing.assert_array_equal(way(q, weights, unit * means, unit * sds), unit * found)
 
 
 def test_a_step_of_householder_leaves_the_fourth_power():
