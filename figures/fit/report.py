@@ -267,7 +267,20 @@ def intervals(outcome):
             f"Of the variance of a typical estimate {told.I2:.0%} is between clients (I2); if nothing were, estimates would "
             f"differ as much with probability {told.p_value:.2g} ({name} = {told.Q:.4g}, {freedom} degrees of freedom)."
         )
-    return lines
+    return lines + variances_of_rows(outcome.model)
+
+
+def variances_of_rows(model):
+    """Return what rows of clients tell of each other's variances, where these are estimated from them."""
+    degrees = getattr(model, "prior_degrees_", None)
+    if degrees is None:
+        return []
+    variance = f"{model.prior_variance_:.4g}"
+    if np.isinf(degrees):
+        return [f"How much rows vary does not differ between clients beyond chance: all have the variance {variance}."]
+    return [
+        f"How much rows vary differs between clients: each variance is drawn to {variance}, as by {degrees:.3g} rows more."
+    ]
 
 
 def listed(names, most=6):

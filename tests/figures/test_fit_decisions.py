@@ -8,6 +8,7 @@ import pytest
 
 from estimators import BetaBinomial, GaussianMeans, private
 from estimators.decisions import discoveries
+from estimators.normal_means.variances import moderated_variances
 from estimators.tables.datasets import surgical_mortality
 from figures import league
 from tests.figures.test_fit import main, written
@@ -91,6 +92,19 @@ def test_where_variances_are_estimated_residuals_are_made_normal_first(tmp_path,
     said = capsys.readouterr().out
     assert "Q of residuals made normal = " in said
     assert "Cochran" not in said
+    moderated = moderated_variances([np.var(values, ddof=1) for values in rows.values()], np.full(4, 2))
+    drawn = f"drawn to {moderated.prior_variance:.4g}, as by {moderated.prior_degrees:.3g} rows more."
+    assert f"How much rows vary differs between clients: each variance is {drawn}" in said
+
+
+def test_rows_that_vary_alike_have_one_variance(tmp_path, capsys):
+    path = tmp_path / "rows.csv"
+    rows = {name: (at - 1.0, at, at + scale) for name, at, scale in (("a", 0.0, 1.0), ("b", 3.0, 1.2), ("c", 9.0, 0.9))}
+    path.write_text("client,value\n" + "".join(f"{name},{x}\n" for name, values in rows.items() for x in values))
+    assert main(path, "--out", tmp_path / "out", "--no-plot") == 0
+    pooled = np.mean([np.var(values, ddof=1) for values in rows.values()])
+    said = capsys.readouterr().out
+    assert f"How much rows vary does not differ between clients beyond chance: all have the variance {pooled:.4g}." in said
 
 
 def test_nothing_is_sure_is_said(tmp_path, capsys):
