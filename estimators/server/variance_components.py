@@ -123,7 +123,10 @@ class Restricted:
         expected = np.einsum("ij,ik->jk", hat, hat) - 2 * np.einsum("ij,ik->jk", hat, weighted) / total
         shifts = np.einsum("ij,ik->jk", weighted, self.work)
         average = np.einsum("i,ij,ik->jk", squares * precision, hat, hat) - np.einsum("ij,kj->ik", shifts, shifts) / total
-        return score / 2, self.coordinates / 2 * (expected + np.outer(part, part)), average / 2
+        expected += np.outer(part, part)
+        diagonal = np.einsum("jj->j", expected)  # of a variance that ends at 0 with the centre at its client nothing is left
+        diagonal[:] = np.maximum(diagonal, 1e-10 * np.einsum("ij,ij->j", hat, hat))
+        return score / 2, self.coordinates / 2 * expected, average / 2
 
     def start(self) -> Floats:
         """Return least squares estimates of the components from the squared deviations, kept off zero."""
@@ -137,10 +140,14 @@ class Restricted:
     def maximise(self) -> tuple[Floats, bool, int]:
         """Return the components >= 0, whether the search converged, and its iterations.
 
-        There can be several maxima if clients are few and their variances very unequal, so the search starts twice.
+        There can be several maxima if clients are few and their variances very unequal, so the search starts with all
+        components, with little of all, and with little of all but one.
         """
         start = self.start()
-        found = [self.climb(start), self.climb(1e-3 * start)]
+        starts = [start, 1e-3 * start]
+        if start.size > 1:
+            starts += [np.where(np.arange(start.size) == one, start, 1e-3 * start) for one in range(start.size)]
+        found = [self.climb(theta) for theta in starts]
         theta, _, converged = max(found, key=lambda end: end[1])[:3]
         return theta, converged, sum(end[3] for end in found)
 
@@ -156,7 +163,8 @@ class Restricted:
         for iteration in range(1, MAX_ITER + 1):
             score, expected, average = self.score(variances, squares)
             unit = 1 / np.sqrt(np.diag(expected))
-            average = average * np.outer(unit, unit) + 1e-9 * np.eye(len(unit))
+            average = average * np.outer(unit, unit)
+            average += (1e-9 + 2 * max(0.0, -np.linalg.eigvalsh(average)[0])) * np.eye(len(unit))
             observed = 2 * average - expected * np.outer(unit, unit)
             values = np.linalg.eigvalsh(observed)
             root = np.linalg.cholesky(observed if values[0] > 0.1 else average).T
