@@ -212,6 +212,10 @@ def test_atoms():
     mixture = [0.25, 0.75], [1.0, 1.0], [0.0, 2.0]
     assert normal_mixture.cdf(1.0, *mixture) == 0.25 + 0.375
     assert normal_mixture.cdf(1.0, *mixture, strict=True) == 0.375
+    for strict in (False, True):  # away from the atom there is no difference
+        for t, atom in ((0.5, 0.0), (1.5, 0.25)):
+            found = normal_mixture.cdf(t, *mixture, strict=strict)
+            assert found == pytest.approx(atom + 0.75 * stats.norm.cdf(t, 1.0, 2.0), rel=1e-14)
     assert normal_mixture.quantile(0.3, [1.0], [5.0], [0.0]) == 5.0
     points = [[0.5, 0.5], [0.25, 0.75]], [[2.0, 2.0], [-1.0, 1.0]], [[0.0, 0.0], [1.0, 3.0]]
     for q in (0.2, 0.5, 0.8):
@@ -229,13 +233,17 @@ def test_from_many_mixtures_on_the_loop_is_compiled(monkeypatch):
     assert taken == [many, 3]
 
 
-def test_blocks_of_mixtures_are_searched_one_by_one():
+def test_blocks_of_mixtures_are_searched_one_by_one(monkeypatch):
     """The loop goes through blocks of `BLOCK` numbers: each mixture's quantile is what it is alone."""
     generator = np.random.default_rng(11)
     k, m = 700, 101
     weights, means = generator.dirichlet(np.ones(k), m), generator.normal(0, 1, (m, k))
     sds, q = np.exp(generator.uniform(-1, 1, (m, k))), generator.uniform(0.01, 0.99, m)
-    found = normal_mixture.quantile(q, weights, means, sds, start=generator.normal(0, 1, m))
+    starts = generator.normal(0, 1, m)
+    found = normal_mixture.quantile(q, weights, means, sds, start=starts)
+    with monkeypatch.context() as context:  # fewer numbers than one mixture has
+        context.setattr(normal_mixture, "BLOCK", 1)
+        np.testing.assert_array_equal(normal_mixture.quantile(q, weights, means, sds, start=starts), found)
     alone = [float(normal_mixture.quantile(q[i], weights[i], means[i], sds[i])) for i in range(m)]
     np.testing.assert_allclose(found, alone, rtol=1e-11)
 
