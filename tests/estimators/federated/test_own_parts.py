@@ -350,7 +350,7 @@ def test_a_mistake_in_a_table_names_its_place_and_nothing_that_stands_there(besi
     with pytest.raises(ValueError, match=f"my.csv.*{place}") as caught:
         table(beside / "my.csv", classes=3)
     assert caught.value.__cause__ is None
-    assert "73" not in str(caught.value)
+    assert "73" not in str(caught.value).replace(str(beside), "")  # whose name has numbers of its own
 
 
 @pytest.mark.parametrize(
