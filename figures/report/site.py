@@ -165,6 +165,7 @@ def render(pages, shown):
         "counts": counts,
         "total": sum(counts.values(), Counter()),
         "proved": sum(bool(p["proof"]["text"]) for p in pages),
+        "passed": Counter(e["level"] for p in pages for e in p["evidence"] if e["status"] == "pass"),
         "pictures": shown,
     }
     files = {"": {}, "assets": {}, "figures": {p["file"]: p["content"] for p in shown}}

@@ -90,6 +90,25 @@ def test_a_claim_page_shows_all_that_is_known(folder, pages):
         assert r"\frac" not in re.sub(r'alttext="[^"]*"', "", re.sub(r"<details>.*?</details>", "", text, flags=re.DOTALL))
 
 
+def test_the_first_page_counts_what_stands_behind_verdicts(pages, tmp_path):
+    """No more claims are said to be simulated than are."""
+
+    def standing(passed):
+        return [
+            {"level": level, "meaning": "", "detail": "", "status": "pass" if level in passed else "not applicable"}
+            for level in ("derived", "computed", "simulated", "attacked")
+        ]
+
+    changed = [{**page, "lemmas": [], "related": [], "evidence": standing(["derived"])} for page in pages]
+    changed[0]["evidence"] = standing(["derived", "computed", "simulated", "attacked"])
+    site.write(tmp_path, changed)
+    text = " ".join((tmp_path / "index.html").read_text(encoding="utf-8").split())
+    proved = sum(bool(page["proof"]["text"]) for page in changed)
+    says = "derived from the model, 1 computed by another route, 1 simulated, 1 attacked"
+    assert f"Each of their {len(pages)} claims has a verdict that follows from evidence: {len(pages)} are {says}" in text
+    assert f"attacked and {proved} proved in Coq" in text
+
+
 def test_nothing_in_a_claim_can_break_out_of_its_place(pages, tmp_path):
     """A hostile title is text."""
     hostile = {**pages[0], "title": "<script>alert(1)</script>", "lemmas": [], "related": []}
