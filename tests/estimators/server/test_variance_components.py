@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import optimize
+from scipy.optimize import minimize
 
 from estimators import GaussianMeans
 from estimators.server.strengths import personalization_strengths, personalized_mse
@@ -41,8 +41,6 @@ def restricted(theta, y, design, known):
 
 
 def test_all_components_maximise_the_restricted_likelihood():
-    from scipy.optimize import minimize
-
     gen = np.random.default_rng(2)
     n_samples, level = gen.integers(2, 60, 24), np.arange(24) % 3
     known = np.where(level == 0, 0.2, 0.0)
@@ -196,8 +194,6 @@ def test_far_less_spread_than_was_said_is_fitted_to_the_end_beside_noise_that_is
 
     The restricted likelihood is written out for one coordinate and maximised by SciPy.
     """
-    from scipy.optimize import minimize
-
     y = np.concatenate([[7.0], np.zeros(3000), 2 * np.sqrt(3) * np.linspace(-1, 1, 40)])
     known, level = np.repeat([0.0, 100.0, 0.0], [1, 3000, 40]), np.repeat([0, 1], [3001, 40])
 
@@ -211,6 +207,37 @@ def test_far_less_spread_than_was_said_is_fitted_to_the_end_beside_noise_that_is
     found = variance_components(y, known=known, level=level)
     assert found.converged
     assert list(found.estimates.values()) == pytest.approx(oracle.x, rel=1e-4)
+
+
+def unequal_clients(seed):
+    """Few clients, whose noise, numbers of samples and sizes differ by orders of magnitude."""
+    generator = np.random.default_rng(seed)
+    m, d = int(generator.integers(5, 12)), int(generator.integers(1, 6))
+    level = np.where(generator.random(m) < 0.5, 0, generator.integers(1, 3, m))
+    level[:2], n_samples = (0, 1), np.exp(generator.uniform(0, 6, m))
+    known = np.where(level == 0, np.exp(generator.uniform(-8, 3, m)), 0.0)
+    given = generator.normal(size=(m, d)) * np.exp(generator.uniform(-3, 1.5, m))[:, None]
+    return given, {"known": known, "n_samples": n_samples, "level": level}
+
+
+@pytest.mark.parametrize("seed", range(25, 90))
+def test_very_unequal_clients_have_their_best_components(seed):
+    """No search of another kind, from many places, does better; clients whose variance ends at 0 are no error."""
+    given, design = unequal_clients(seed)
+    found = variance_components(given, **design)
+    names, columns, known = read_design(len(given), design["known"], design["n_samples"], design["level"])
+    known = known + 1e-15 * (np.mean((given - given.mean(axis=0)) ** 2) + known.max())
+    best = -restricted(np.array([found.estimates[name] for name in names]), given, columns, known)
+
+    def below(logs):
+        return restricted(np.exp(logs), given, columns, known)
+
+    generator = np.random.default_rng(seed)
+    for _ in range(4):
+        start = generator.uniform(-8, 4, len(names))
+        other = minimize(below, start, method="Nelder-Mead", options={"maxiter": 250})
+        assert -other.fun <= best + 1e-3
+    assert all(np.isfinite(list(found.standard_errors.values())))
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------------
@@ -255,34 +282,3 @@ def test_bad_input_is_named(arguments, options, message):
 def test_bad_rounds_are_named(rounds, message):
     with pytest.raises(ValueError, match=message):
         round_variances(rounds)
-
-
-def unequal_clients(seed):
-    """Few clients, whose noise, numbers of samples and sizes differ by orders of magnitude."""
-    generator = np.random.default_rng(seed)
-    m, d = int(generator.integers(5, 12)), int(generator.integers(1, 6))
-    level = np.where(generator.random(m) < 0.5, 0, generator.integers(1, 3, m))
-    level[:2], n_samples = (0, 1), np.exp(generator.uniform(0, 6, m))
-    known = np.where(level == 0, np.exp(generator.uniform(-8, 3, m)), 0.0)
-    given = generator.normal(size=(m, d)) * np.exp(generator.uniform(-3, 1.5, m))[:, None]
-    return given, {"known": known, "n_samples": n_samples, "level": level}
-
-
-@pytest.mark.parametrize("seed", range(25, 90))
-def test_very_unequal_clients_have_their_best_components(seed):
-    """No search of another kind, from many places, does better; clients whose variance ends at 0 are no error."""
-    given, design = unequal_clients(seed)
-    found = variance_components(given, **design)
-    names, columns, known = read_design(len(given), design["known"], design["n_samples"], design["level"])
-    known = known + 1e-15 * (np.mean((given - given.mean(axis=0)) ** 2) + known.max())
-    best = -restricted(np.array([found.estimates[name] for name in names]), given, columns, known)
-
-    def below(logs):
-        return restricted(np.exp(logs), given, columns, known)
-
-    generator = np.random.default_rng(seed)
-    for _ in range(4):
-        start = generator.uniform(-8, 4, len(names))
-        other = optimize.minimize(below, start, method="Nelder-Mead", options={"maxiter": 250})
-        assert -other.fun <= best + 1e-3
-    assert all(np.isfinite(list(found.standard_errors.values())))
