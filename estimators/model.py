@@ -97,7 +97,7 @@ class ClientModel:
         raise NotImplementedError
 
     def posterior_quantile(self, q: float) -> Floats:
-        """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
+        """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client; q is a number in (0, 1)."""
         raise NotImplementedError
 
     def require_fit(self) -> None:

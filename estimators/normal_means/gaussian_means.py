@@ -15,8 +15,9 @@ import numpy as np
 
 from estimators.normal_means.meta_regression import Design, left_out, read_covariates
 from estimators.normal_means.normal_posteriors import NormalPosteriors
-from estimators.normal_means.tau2_likelihood import MarginalLikelihood, RegressionLikelihood, dot
+from estimators.normal_means.tau2_likelihood import MarginalLikelihood, RegressionLikelihood
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
+from estimators.numerics.blocks import dot
 from estimators.numerics.spread_law import POWER
 from estimators.numerics.units import LOG2, gaussian_unit, represented, shifted
 from estimators.numerics.validation import choice, finite, nonnegative, paired, single

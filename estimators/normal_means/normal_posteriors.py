@@ -12,16 +12,16 @@ import numpy as np
 
 from estimators.model import ClientModel
 from estimators.normal_means.meta_regression import Design
-from estimators.normal_means.tau2_likelihood import BLOCK, MANY, dot, parts
+from estimators.normal_means.tau2_likelihood import BLOCK, MANY
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
+from estimators.numerics.blocks import dot, parts
 from estimators.numerics.surfaces import from_cells
 from estimators.numerics.validation import finite, fraction, single
 
 __all__ = ["HUGE", "NormalPosteriors"]
 
-WIDE = 1 << 20  # numbers in a work array for compiled quantiles, which want many clients at a time
-ALIKE = 4000  # clients from whom on quantiles are interpolated between few of them
+ALIKE = 1000  # clients from whom on quantiles are interpolated between few of them
 DEGREE = 16  # of the polynomials for that: few cells, as functions are cheap
 HUGE = 1e300  # stands for an infinite variance where the limit is the same
 MANY_PAIRS = 2000  # clients from whom on what is unknown of the prior, of order one over their number, moves no pair
@@ -68,14 +68,14 @@ class NormalPosteriors(ClientModel):
             variances += (means - self.posterior_mean_[rows, None]) ** 2
             np.sqrt(np.einsum("ik,k->i", variances, shares), out=self.posterior_sd_[rows])
 
-    def mixtures(self, block: int = BLOCK) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
+    def mixtures(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Yield slices of clients with own weights, means and variances of their posteriors at each node of tau2.
 
-        Means are in units of 2^`_exponent`, as are the nodes; `block` is how many numbers are in an array.
+        Means are in units of 2^`_exponent`, as are the nodes.
         """
         tau2s, _, _, shares = self._nodes
         estimates, variances = self._scaled
-        for rows in parts(estimates.size, max(1, block // shares.size)):
+        for rows in parts(estimates.size, BLOCK // shares.size):
             v = np.minimum(variances[rows, None], HUGE)
             precision = 1 / (v + tau2s)
             own, rest = tau2s * precision, v * precision
@@ -93,14 +93,18 @@ class NormalPosteriors(ClientModel):
 
     def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
+        from scipy.special import ndtri
+
         self.require_fit()
-        alike = self._design is None and self._nodes[-1].size > 1 and self._bounded
-        if alike and self.estimates_.size > ALIKE:
-            return self._interpolated_quantile(single(fraction, "q", q))
-        found = []
-        for _, _, means, variances in self.mixtures(WIDE):
-            found.append(normal_mixture.quantile(q, self._nodes[-1], means, np.sqrt(variances)))
-        return np.ldexp(np.concatenate(found), self._exponent)
+        q, shares, m = single(fraction, "q", q), self._nodes[-1], self.estimates_.size
+        if shares.size == 1:
+            return self.posterior_mean_ + ndtri(q) * self.posterior_sd_
+        if self._design is None and self._bounded and m > ALIKE:
+            return self._interpolated_quantile(q)
+        found, compiled = np.empty(m), m >= normal_mixture.MANY
+        for rows, _, means, variances in self.mixtures():
+            found[rows] = normal_mixture.quantile(q, shares, means, np.sqrt(variances), compiled=compiled)
+        return np.ldexp(found, self._exponent)
 
     def _interpolated_quantile(self, q):
         """Return quantiles of all clients from those of few: smooth functions of two numbers, which are a client's data.
@@ -194,7 +198,7 @@ class NormalPosteriors(ClientModel):
         self.require_fit()
         tau2s, _, _, shares = self._nodes
         y, found = self._scaled[0], []
-        for rows in parts(y.size, max(1, BLOCK // shares.size)):
+        for rows in parts(y.size, BLOCK // shares.size):
             total = np.minimum(self._scaled[1][rows, None], HUGE) + tau2s
             mean, error = self.centres(rows)
             rest = np.maximum(1 - error / total, 1e-12)  # of the information about the centre, without this client

@@ -15,9 +15,10 @@ import numpy as np
 from estimators.model import ClientModel
 from estimators.normal_means.gaussian_means import GaussianMeans, read_estimates
 from estimators.normal_means.normal_posteriors import HUGE, MANY_PAIRS
-from estimators.normal_means.tau2_likelihood import MANY, parts
+from estimators.normal_means.tau2_likelihood import MANY
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Floats
+from estimators.numerics.blocks import dot, parts
 from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.units import LOG2, gaussian_unit, represented
 from estimators.numerics.validation import choice, finite, fraction, paired, single
@@ -175,7 +176,7 @@ class PointNormalMeans(ClientModel):
 
         assert self._nodes is not None
         y, v = self._scaled
-        for rows in parts(y.size, max(1, BLOCK // self._nodes.shares.size)):
+        for rows in parts(y.size, BLOCK // self._nodes.shares.size):
             yield rows, *spike_average.posterior_terms(self._nodes, y[rows], v[rows])
 
     def set_posterior(self, estimates: Floats, variances: Floats, mode: float, tau2: float, exponent: int) -> None:
@@ -202,10 +203,10 @@ class PointNormalMeans(ClientModel):
         if self._nodes is not None:  # means, of tau2 the geometric one among slabs
             slabs, tau2s, modes, _, shares, _ = self._nodes
             k, origin, unit = self._scale
-            mode = float(np.ldexp(origin + unit * product(shares, modes), k))
-            slab = product(shares, slabs)
+            mode = float(np.ldexp(origin + unit * dot(shares, modes), k))
+            slab = dot(shares, slabs)
             spike_weight = 1 - slab
-            tau2 = float(np.ldexp(unit**2 * np.exp(product(shares, slabs * np.log(tau2s)) / slab), 2 * k))
+            tau2 = float(np.ldexp(unit**2 * np.exp(dot(shares, slabs * np.log(tau2s)) / slab), 2 * k))
         return {
             "family": "point-normal",
             "found_by": self.prior,
@@ -235,20 +236,22 @@ class PointNormalMeans(ClientModel):
     def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
         self.require_fit()
-        nodes = self._nodes
+        q, nodes = single(fraction, "q", q), self._nodes
         if nodes is None:
             return self._two_part_quantile(q, 0.0)
-        if nodes.mode_sds[0]:
-            k, _, unit = self._scale
-            width = np.ldexp(unit * np.sqrt(product(nodes.shares, nodes.mode_sds**2)), k)
-            near = self._standardised(self._two_part_quantile(q, width))
-            found = [
-                normal_mixture.quantile(q, *self._components(*terms), start=near[rows]) for rows, *terms in self.mixtures()
-            ]
-        else:
-            found = [self._quantile_beside(q, *terms) for rows, *terms in self.mixtures()]
         k, origin, unit = self._scale
-        return np.ldexp(origin + unit * np.concatenate(found), k)
+        found, near = np.empty(self.estimates_.size), None
+        if nodes.mode_sds[0]:
+            width = np.ldexp(unit * np.sqrt(dot(nodes.shares, nodes.mode_sds**2)), k)
+            near = self._standardised(self._two_part_quantile(q, width))
+        compiled = found.size >= normal_mixture.MANY
+        for rows, *terms in self.mixtures():
+            if near is None:
+                found[rows] = self._quantile_beside(q, compiled, *terms)
+            else:
+                law = self._components(*terms)
+                found[rows] = normal_mixture.quantile(q, *law, start=near[rows], compiled=compiled)
+        return np.ldexp(origin + unit * found, k)
 
     def _two_part_quantile(self, q, width):
         """Return quantiles as if each client's slab were one normal law, and its spike within `width` of the mode."""
@@ -278,7 +281,7 @@ class PointNormalMeans(ClientModel):
             atom = spike, modes, sds
         return tuple(np.concatenate(pair, axis=1) for pair in zip(atom, (slab, means, np.sqrt(variances)), strict=True))
 
-    def _quantile_beside(self, q, p, _, __, means, variances):
+    def _quantile_beside(self, q, compiled, p, _, __, means, variances):
         """Return quantiles of posteriors with an atom at the mode, which is known."""
         assert self._nodes is not None
         mode, sds = self._nodes.modes[0], np.sqrt(variances)
@@ -287,7 +290,7 @@ class PointNormalMeans(ClientModel):
         below = whole * normal_mixture.cdf(mode, weights, means, sds)
         at_atom = (q > below) & (q <= below + 1 - whole)
         rank = np.where(at_atom, 0.5, np.clip(np.where(q <= below, q, q - (1 - whole)) / whole, 1e-300, 1 - 1e-16))
-        return np.where(at_atom, mode, normal_mixture.quantile(rank, weights, means, sds))
+        return np.where(at_atom, mode, normal_mixture.quantile(rank, weights, means, sds, compiled=compiled))
 
     def prior_interval(self, level: float = 0.95) -> dict[str, tuple[float, float] | list[tuple[float, float]]]:
         """Return intervals for "mean" (the mode) and "sd" of the clients' true values, if the prior is averaged over.
@@ -419,14 +422,14 @@ class Likelihood:
         return np.array([
             density,
             share.sum(),
-            product(share, g),
-            product(r, inverse) + product(share, b),
+            dot(share, g),
+            dot(r, inverse) + dot(share, b),
             both.sum(),
             bg.sum(),
             bb.sum(),
-            product(bg, g) + product(share, h),
-            product(bg, b) + product(share, b * (1 - w)),
-            product(bb, b) - inverse.sum() + product(share, w * inverse),
+            dot(bg, g) + dot(share, h),
+            dot(bg, b) + dot(share, b * (1 - w)),
+            dot(bb, b) - inverse.sum() + dot(share, w * inverse),
         ])  # fmt: skip
 
     def maximise(self, tau2: float) -> tuple[Floats, bool]:
@@ -490,8 +493,3 @@ def weighted_median(y: Floats, weights: Floats) -> float:
     order = np.argsort(y)
     below = np.cumsum(weights[order])
     return float(y[order[np.searchsorted(below, 0.5 * below[-1])]])
-
-
-def product(x: Floats, y: Floats) -> float:
-    """Return the inner product without BLAS, whose bits depend on the machine's threads."""
-    return float(np.einsum("i,i->", x, y))

@@ -16,12 +16,13 @@ from scipy import special
 from estimators.model import ClientModel
 from estimators.normal_means.gaussian_means import HYPERPRIORS, GaussianMeans
 from estimators.normal_means.meta_regression import Design
-from estimators.normal_means.tau2_likelihood import BLOCK, MarginalLikelihood, RegressionLikelihood, parts
+from estimators.normal_means.tau2_likelihood import BLOCK, MarginalLikelihood, RegressionLikelihood
 from estimators.normal_means.variances import moderated_variances
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints
+from estimators.numerics.blocks import parts
 from estimators.numerics.units import shifted
-from estimators.numerics.validation import choice, count, finite, nonnegative, paired
+from estimators.numerics.validation import choice, count, finite, fraction, nonnegative, paired, single
 
 __all__ = ["SampleMeans"]
 
@@ -155,12 +156,12 @@ class SampleMeans(GaussianMeans):
         """
         tau2s, _, _, shares = self._nodes
         y, v = self._scaled
-        width = np.concatenate([self.widths(rows) for rows in parts(y.size, max(1, WORK // shares.size))])
+        width = np.concatenate([self.widths(rows) for rows in parts(y.size, WORK // shares.size)])
         spans = variance_spans(self.degrees_, width=width)
         kinds = np.ceil(ALIKE * np.log2(spans[-1]))
         order = np.argsort(kinds, kind="stable")
         for alike in np.split(order, np.flatnonzero(np.diff(kinds[order])) + 1):
-            for some in parts(alike.size, max(1, int(WORK / (shares.size * 2 ** (kinds[alike[0]] / ALIKE))))):
+            for some in parts(alike.size, int(WORK / (shares.size * 2 ** (kinds[alike[0]] / ALIKE)))):
                 rows = alike[some]
                 grid, logs = variance_grid(v[rows], self.degrees_[rows], *(span[rows] for span in spans))
                 mus, spread = (part[:, :, None] for part in self.centres(rows))
@@ -203,7 +204,7 @@ class SampleMeans(GaussianMeans):
     def posterior_quantile(self, q: float) -> Floats:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
         self.require_fit()
-        return self.posterior_quantiles(q)[0]
+        return self.posterior_quantiles(single(fraction, "q", q))[0]
 
     def posterior_interval(self, level: float) -> tuple[Floats, Floats]:
         """Return the intervals of method="posterior"."""
@@ -338,7 +339,7 @@ class SampleLikelihood(RegressionLikelihood):
         found, (grid, logs) = np.zeros(tau2s.size), self.grid
         for k, tau2 in enumerate(tau2s):
             size = np.abs(self.residuals(tau2))
-            for rows in parts(self.size, max(1, BLOCK // grid.shape[1])):
+            for rows in parts(self.size, BLOCK // grid.shape[1]):
                 beyond = special.log_ndtr(-size[rows, None] / np.sqrt(grid[rows] + tau2))
                 found[k] += np.sum(special.ndtri_exp(special.logsumexp(logs[rows] + beyond, axis=1)) ** 2)
         return found
@@ -369,7 +370,7 @@ class TLikelihood(SampleLikelihood):
         self.passes += 1
         value, slope, curvature = 0.0, np.empty(self.size), np.empty(self.size)
         grid, logs = self.grid
-        for rows in parts(self.size, max(1, BLOCK // grid.shape[1])):
+        for rows in parts(self.size, BLOCK // grid.shape[1]):
             e, a = residual[rows, None], 1 / (grid[rows] + tau2)
             chance = logs[rows] + (np.log(a) - a * e**2) / 2
             top = chance.max(axis=1, keepdims=True)

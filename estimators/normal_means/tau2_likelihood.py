@@ -15,25 +15,16 @@ import numpy as np
 
 from estimators.normal_means.meta_regression import Regression
 from estimators.numerics.arrays import Floats
+from estimators.numerics.blocks import dot, parts
 from estimators.numerics.quadrature import deviation, gauss
 from estimators.numerics.spread_law import EDGE, POWER
 
-__all__ = ["MANY", "MarginalLikelihood", "RegressionLikelihood", "dot", "parts"]
+__all__ = ["BLOCK", "MANY", "MarginalLikelihood", "RegressionLikelihood"]
 
-BLOCK = 16384  # numbers in a work array; small ones stay in the processor's cache and cost no fresh memory
+BLOCK = 16384  # numbers in a work array
 MANY = 8192  # clients from whom on compiled kernels are worth the time to load them
 NARROW = 0.8  # half a range of log tau2 over which a polynomial has the log density of many clients
 DEPTH = 22.0  # values of tau2 less than exp(-DEPTH) times as likely as the likeliest are left out
-
-
-def parts(size: int, length: int) -> list[slice]:
-    """Return slices of at most `length` that cover 0..size-1."""
-    return [slice(start, start + length) for start in range(0, size, length)]
-
-
-def dot(x: Floats, y: Floats) -> float:
-    """Return the inner product without BLAS, whose threads stall on a busy machine and change bits."""
-    return float(np.einsum("i,i->", x, y))
 
 
 class MarginalLikelihood:

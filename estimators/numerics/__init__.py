@@ -10,5 +10,5 @@ processes (``system``). A map:
   that stand for many; ``spread_law`` is the law of a variance between clients that all models average over;
 - ``inversion`` finds quantiles, ``normal_mixture`` (with ``mixture_kernels``) and ``logistic_normal`` are laws,
   ``mixture_draws`` draws from some;
-- ``arrays`` names the types that annotations use.
+- ``arrays`` names the types that annotations use, ``blocks`` cuts work on many clients into parts.
 """

@@ -12,13 +12,16 @@ __all__ = ["quantiles"]
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
-def quantiles(q, normal, mirror, weights, means, sds, start, degree, exact, out):
+def quantiles(q, normal, mirror, weights, means, sds, start, degree, exact, smallest, out):
     """Write the quantile of each row's mixture, mirrored where `mirror` is -1, into `out`, mirrored back.
 
-    `normal` holds the quantiles of the standard normal law, `start` where to look first, or NaN.
+    `normal` holds the quantiles of the standard normal law, `start` where to look first, or NaN.  Returns the number of
+    looks at a mixture, all rows together.
     """
     m, k = means.shape
-    places, inverses, heights, older, derivatives = np.empty(k), np.empty(k), np.empty(k), np.empty(k), np.empty(degree)
+    looks = 0
+    places, spreads, inverses = np.empty(k), np.empty(k), np.empty(k)
+    heights, older, derivatives = np.empty(k), np.empty(k), np.empty(degree)
     inverse_of, factorial = np.empty(degree + 2), 1.0
     for r in range(1, degree + 2):
         inverse_of[r] = 1 / r
@@ -27,19 +30,25 @@ def quantiles(q, normal, mirror, weights, means, sds, start, degree, exact, out)
     cramer = 1.09 * 0.3989422804014327 / (degree + 1) / math.sqrt(factorial)
     for i in range(m):
         z = normal[i]
+        size = 0.0
+        for j in range(k):
+            size += abs(means[i, j]) + sds[i, j]
+        unit = max(math.frexp(size)[1], smallest)  # in which no derivative is too small to count
+        scale = math.ldexp(1.0, -unit)
         low, high, least = np.inf, -np.inf, np.inf
         mean = 0.0
         for j in range(k):
-            places[j], inverses[j] = mirror[i] * means[i, j], 1 / sds[i, j]
-            own = places[j] + z * sds[i, j]
-            low, high, least = min(low, own), max(high, own), min(least, sds[i, j])
+            spreads[j] = scale * sds[i, j]
+            places[j], inverses[j] = mirror[i] * scale * means[i, j], 1 / spreads[j]
+            own = places[j] + z * spreads[j]
+            low, high, least = min(low, own), max(high, own), min(least, spreads[j])
             mean += weights[i, j] * places[j]
-        out[i] = mirror[i] * low
+        out[i] = math.ldexp(mirror[i] * low, unit)
         if not high > low:
             continue
         second, third, fourth = 0.0, 0.0, 0.0
         for j in range(k):
-            d, s2 = places[j] - mean, sds[i, j] ** 2
+            d, s2 = places[j] - mean, spreads[j] ** 2
             second += weights[i, j] * (d * d + s2)
             third += weights[i, j] * d * (d * d + 3 * s2)
             fourth += weights[i, j] * (d**4 + 6 * d * d * s2 + 3 * s2 * s2)
@@ -48,10 +57,11 @@ def quantiles(q, normal, mirror, weights, means, sds, start, degree, exact, out)
         t = z
         if abs(skew) < 1 and abs(heavy) < 2:  # Cornish and Fisher's expansion
             t += skew * (z * z - 1) / 6 + heavy * (z**3 - 3 * z) / 24 - skew * skew * (2 * z**3 - 5 * z) / 36
-        t = mean + spread * t if math.isnan(start[i]) else mirror[i] * start[i]
+        t = mean + spread * t if math.isnan(start[i]) else mirror[i] * scale * start[i]
         t = min(max(t, low), high)
         before = last = 2 * (high - low)
         while True:
+            looks += 1
             below = 0.0
             for j in range(k):
                 x = (t - places[j]) * inverses[j]
@@ -62,8 +72,7 @@ def quantiles(q, normal, mirror, weights, means, sds, start, degree, exact, out)
                 total = 0.0
                 for j in range(k):
                     total += heights[j]
-                    inverse = inverses[j] * inverses[j]
-                    new = ((places[j] - t) * heights[j] - r * older[j]) * inverse
+                    new = ((places[j] - t) * heights[j] - r * older[j]) * (inverses[j] * inverses[j])
                     older[j] = heights[j]
                     heights[j] = new
                 derivatives[r] = total
@@ -92,8 +101,9 @@ def quantiles(q, normal, mirror, weights, means, sds, start, degree, exact, out)
             if not (low <= new <= high and abs(new - t) <= 0.5 * before):
                 new = 0.5 * (low + high)
             before, last = last, abs(new - t)
-            settled = last <= max(exact * spread, 2 * np.spacing(abs(t)))
+            going = last > max(exact * spread, 2 * np.spacing(abs(t)))
             t = new
-            if settled:
+            if not going:
                 break
-        out[i] = mirror[i] * t
+        out[i] = math.ldexp(mirror[i] * t, unit)
+    return looks

@@ -11,14 +11,16 @@ from math import factorial
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Floats, Numbers
+from estimators.numerics.blocks import parts
 
 __all__ = ["cdf", "quantile"]
 
 MANY = 8192  # mixtures from which on the compiled twin is worth the time to load it
-BLOCK = 1 << 15  # numbers in a work array
-DEGREE = 7  # of the Taylor polynomial whose root ends a search
+BLOCK = 1 << 16  # numbers in a work array
+DEGREE = 11  # of the Taylor polynomial whose root ends a search
 EXACT = 1e-12  # by how many standard deviations of a mixture its quantile may be off
 ROOT = np.sqrt(2 * np.pi)
+SMALLEST = -1000  # power of two of a unit whose inverse is a number
 
 
 def cdf(t: Numbers, weights: Floats, means: Floats, sds: Floats, strict: bool = False) -> Floats:
@@ -41,7 +43,7 @@ def cdf(t: Numbers, weights: Floats, means: Floats, sds: Floats, strict: bool = 
     below = ndtr(distance / np.where(atom, 1.0, sds))
     if atom.any():
         below = np.where(atom, distance > 0 if strict else distance >= 0, below)
-    return np.minimum(np.einsum("...k,...k->...", np.broadcast_to(weights, below.shape), below), 1.0)
+    return np.minimum(np.einsum("...k,...k->...", weights, below), 1.0)
 
 
 def quantile(
@@ -88,10 +90,9 @@ def quantile(
     if q.size >= MANY if compiled is None else compiled:
         from estimators.numerics.mixture_kernels import quantiles
 
-        quantiles(q, normal, mirror, weights, means, sds, first, DEGREE, EXACT, found)
+        quantiles(q, normal, mirror, weights, means, sds, first, DEGREE, EXACT, SMALLEST, found)
         return found.reshape(shape)
-    for begin in range(0, q.size, max(1, BLOCK // k)):
-        some = slice(begin, begin + max(1, BLOCK // k))
+    for some in parts(q.size, BLOCK // k):
         found[some] = searched(q[some], normal[some], mirror[some], weights[some], means[some], sds[some], first[some])
     return found.reshape(shape)
 
@@ -101,15 +102,18 @@ def searched(
 ) -> Floats:
     """Return quantiles of mixtures (m, K) at q <= 1/2, of their mirrored laws where `mirror` is -1.
 
-    `normal` holds the quantiles of the standard normal law, `first` where to look first, or NaN.
+    `normal` holds the quantiles of the standard normal law, `first` where to look first, or NaN.  All is done in units that
+    no number of a row exceeds, so that no derivative is too small to count.
     """
     from scipy.special import ndtr
 
-    means = means * mirror[:, None]
+    unit = np.maximum(np.frexp(np.abs(means).sum(axis=1) + sds.sum(axis=1))[1], SMALLEST)
+    scale = np.ldexp(mirror, -unit)
+    means, sds, first = means * scale[:, None], sds * np.abs(scale)[:, None], first * scale
     own = means + normal[:, None] * sds
     low, high = own.min(axis=1), own.max(axis=1)
     spread, t = expanded(normal, weights, means, sds)
-    t = np.clip(np.where(np.isnan(first), t, first * mirror), low, high)
+    t = np.clip(np.where(np.isnan(first), t, first), low, high)
     going = high > low
     found, exact, least = np.where(going, t, low), EXACT * spread, sds.min(axis=1)
     rows, before = np.arange(q.size), 2 * (high - low)
@@ -141,7 +145,7 @@ def searched(
         before, last = last, np.abs(new - t)
         going = ~settled & (last > np.maximum(exact, 2 * np.spacing(np.abs(t))))
         found[rows] = t = new
-    return mirror * found
+    return np.ldexp(mirror * found, unit)
 
 
 def householder(gap: Floats, density: Floats, slope: Floats, bend: Floats) -> Floats:
@@ -172,9 +176,7 @@ def taylor_root(gap: Floats, derivatives: list[Floats], move: Floats, least: Flo
 def expanded(z: Floats, weights: Floats, means: Floats, sds: Floats) -> tuple[Floats, Floats]:
     """Return sds of mixtures and their quantiles by Cornish and Fisher's expansion, where a normal law is near, at z."""
     mean = np.einsum("ik,ik->i", weights, means)
-    away = means - mean[:, None]
-    unit = np.frexp(np.max(np.maximum(np.abs(away), sds), axis=1))[1]  # so that fourth powers neither over- nor underflow
-    away, variances = np.ldexp(away, -unit[:, None]), np.ldexp(sds, -unit[:, None]) ** 2
+    away, variances = means - mean[:, None], sds**2
     squares = away**2
     second = np.einsum("ik,ik->i", weights, squares + variances)
     third = np.einsum("ik,ik->i", weights, away * (squares + 3 * variances))
@@ -183,5 +185,4 @@ def expanded(z: Floats, weights: Floats, means: Floats, sds: Floats) -> tuple[Fl
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         skew, heavy = third / (second * spread), fourth / second**2 - 3
         moved = skew * (z * z - 1) / 6 + heavy * (z**3 - 3 * z) / 24 - skew * skew * (2 * z**3 - 5 * z) / 36
-    spread = np.ldexp(spread, unit)
     return spread, mean + spread * (z + np.where((np.abs(skew) < 1) & (np.abs(heavy) < 2), moved, 0.0))

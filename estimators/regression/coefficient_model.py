@@ -206,6 +206,7 @@ class CoefficientModel(ClientModel):
         from scipy.special import ndtri
 
         self.require_fit()
+        q = single(fraction, "q", q)
         if self.average_ is not None:
             found = normal_mixture.quantile(q, self.average_.weights, *self.average_.clients)
             return np.where(self.blind_, times(np.inf, ndtri(q)), found)

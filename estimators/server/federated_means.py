@@ -14,7 +14,7 @@ from estimators.closed_forms.aggregation import precision_weights
 from estimators.model import ClientModel
 from estimators.numerics.arrays import ArrayLike, Floats, Numbers
 from estimators.numerics.limits import split
-from estimators.numerics.validation import choice, finite, nonnegative, paired, positive
+from estimators.numerics.validation import choice, finite, fraction, nonnegative, paired, positive, single
 from estimators.server.server_weights import server_weights
 from estimators.server.strengths import Strengths, personalization_strengths, personalized_mse
 from estimators.server.variance_components import Restricted, per_client, read_messages, variance_components
@@ -222,7 +222,7 @@ class FederatedMeans(ClientModel):
         from scipy.special import ndtri
 
         self.require_fit()
-        return self.posterior_mean_ + self.posterior_sd_ * ndtri(q)
+        return self.posterior_mean_ + self.posterior_sd_ * ndtri(single(fraction, "q", q))
 
     def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
         """Return draws of all true values (size, ...), from the normal laws of the errors, taken for independent."""

@@ -103,6 +103,12 @@ def test_quantiles_are_the_smallest_points_with_so_much_below(model, q):
     np.testing.assert_allclose(low if q < 0.5 else high, at, rtol=1e-10)
 
 
+@pytest.mark.parametrize("q", [-0.1, 1.5, np.nan, [0.2, 0.4]])
+def test_a_quantile_of_no_share_is_refused(model, q):
+    with pytest.raises(ValueError, match=r"^q "):
+        model.posterior_quantile(q)
+
+
 def test_draws_have_the_distribution_function(model):
     """1000 draws: a share is within 5 standard errors at each of five points; an atom is hit as often as it weighs."""
     draws = model.sample_posterior(RNG(1), 1000)

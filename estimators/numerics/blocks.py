@@ -1,0 +1,23 @@
+"""Many clients a few at a time, and sums over them that have the same bits on every machine.
+
+Small work arrays stay in the processor's cache and cost no fresh memory.
+
+Belongs here: how work is cut, and sums without BLAS.  Does not belong here: how large a part is, which the work decides.
+"""
+
+import numpy as np
+
+from estimators.numerics.arrays import Floats
+
+__all__ = ["dot", "parts"]
+
+
+def parts(size: int, length: int) -> list[slice]:
+    """Return slices of `length`, or one where that is less, that cover 0..size-1; the last may be shorter."""
+    length = max(1, length)
+    return [slice(start, start + length) for start in range(0, size, length)]
+
+
+def dot(x: Floats, y: Floats) -> float:
+    """Return the inner product without BLAS, whose threads stall on a busy machine and change bits."""
+    return float(np.einsum("i,i->", x, y))
