@@ -220,11 +220,11 @@ class JaxBackend:
         start, z = checked_pairs(model, own, common, psi, data, schedule, step=step, noise=noise)
         C, copied, learned = len(schedule.clients), any(step.rates[1:]), step.rates[2] > 0
         scales = [z * clip if z else 0.0 for clip in (step.clips[0], step.clips[not step.joint])]
-        values = step.rates, step.own, step.common, step.floor, step.clips, scales
+        values = step.rates, step.own, step.common, step.floor, step.clips, scales, step.weight_decay
         settings = tuple(np.broadcast_to(value, (C, *np.shape(value))) for value in values)
         largest = np.minimum(start.psi, np.finfo(self.dtype).max)
         noisy = np.full(C, z > 0 and copied)
-        form = step.mutual, step.joint, copied, learned
+        form = step.mutual, step.joint, copied, learned, step.weight_decay > 0
         work = Training(pair_step, form, (*start[:2], largest), settings, noise, noisy, model.n_parameters + 1)
         own, common, psi = self._train(model, work, data, schedule)
         moved = learned & (schedule.steps > 0)  # only this psi is rounded to the backend's precision

@@ -29,16 +29,20 @@ def pair_step(model: Any, form: Any, state: Any, x: Any, y: Any, batch: Any, how
     """Pieces of theta and mu, and psi, of one client after one step, and whether shares and psi are finite; see
     ``pairs``.
 
-    form says whether the divergence is mutual, whether mu and psi are clipped as one, whether either moves, and whether psi
-    does; normals (P + 1,) are multiplied by two scales.
+    form says whether the divergence is mutual, whether mu and psi are clipped as one, whether either moves, whether psi
+    does, and whether weights decay; normals (P + 1,) are multiplied by two scales.
     """
     (theta, mu, psi), (rows, weights, divisor) = state, batch
-    mutual, joint, copied, learned = form
-    rates, own, common, floor, clips, scales = how
+    mutual, joint, copied, learned, decays = form
+    rates, own, common, floor, clips, scales, decay = how
     x, y = x[rows], y[rows]
 
     def mean(values):
         return weights @ values / divisor
+
+    def decayed(slopes, w):
+        """Slopes with those of the decay of w; without it the program is the one from before there was any."""
+        return jax.tree.map(lambda slope, part: slope + decay * part, slopes, w) if decays else slopes
 
     def network(w):
         """Logarithms of its shares, and a function from weights of cross-entropy and divergence to their gradient."""
@@ -61,7 +65,7 @@ def pair_step(model: Any, form: Any, state: Any, x: Any, y: Any, batch: Any, how
     log_q, gradient_of_mu = network(mu)
     log_own, gradient_of_theta = network(theta)
     moved = gradient_of_theta(own, lambda log_p: divergence(log_q, log_p))
-    theta = jax.tree.map(lambda part, slope: part - rates[0] * slope, theta, moved)
+    theta = jax.tree.map(lambda part, slope: part - rates[0] * slope, theta, decayed(moved, theta))
     finite = jnp.stack([jnp.isfinite(log_q).all(), jnp.isfinite(log_own).all(), jnp.isfinite(psi)]).all()
     if not copied:
         return (theta, mu, psi), finite
@@ -73,7 +77,7 @@ def pair_step(model: Any, form: Any, state: Any, x: Any, y: Any, batch: Any, how
     h = jax.tree.map(lambda part: kept * part, h)
     if normals is not None:
         h = jax.tree.map(lambda part, noise: part + scales[0] * noise, h, pieces_of(model, normals[:-1]))
-    mu = jax.tree.map(lambda part, slope: part - rates[1] * slope, mu, h)
+    mu = jax.tree.map(lambda part, slope: part - rates[1] * slope, mu, decayed(h, mu))
     if learned:
         k = kept * k if joint else jnp.clip(slope(network(mu)[0]), -clips[1], clips[1])
         k = k if normals is None else k + scales[1] * normals[-1]

@@ -254,7 +254,7 @@ def train_pair(
     settings = step.rates, step.own, step.common, bool(step.mutual), step.floor, step.clips, bool(step.joint), multiplier
 
     def go(*steps):
-        numbers = *steps, *layers, float(ends.psi[i]), *theta.sizes, *settings
+        numbers = *steps, *layers, float(ends.psi[i]), *theta.sizes, *settings, step.weight_decay
         failed, ends.psi[i] = pair_kernels.train(*numbers)
         return failed
 

@@ -84,15 +84,24 @@ def add_layer(layer, by, other):
 
 
 @njit(nogil=True, cache=True)
+def shrink(layer, units, by):
+    """Take the part `by` off a layer."""
+    by = layer.dtype.type(by)
+    for i in range(layer.shape[0]):
+        for j in range(units):
+            layer[i, j] -= by * layer[i, j]
+
+
+@njit(nogil=True, cache=True)
 def train(
     x, y, indices, weights, divisors, first, last, noise,
     own_bottom, own_top, common_bottom, common_top, psi, n_hidden, n_scores, kind,
-    rates, own, common, mutual, floor, clips, joint, multiplier,
+    rates, own, common, mutual, floor, clips, joint, multiplier, decay,
 ):  # fmt: skip
     """Take the steps first .. last - 1 in place; return the first with infinite or NaN scores, or -1, and psi.
 
     noise (last - first, P + 1) has normal numbers, to be multiplied by multiplier and clip; it may be empty where that is 0.
-    The other settings are those of ``pairs.PairStep``.
+    The other settings are those of ``pairs.PairStep``, decay its weight_decay.
     """
     most, n_classes = indices.shape[1], max(n_scores, 2)
     a, t, w, h, scores, slopes, below, across = room(most, x.shape[1], own_bottom, own_top, n_scores)
@@ -121,6 +130,9 @@ def train(
             for j in range(n_scores):
                 slopes[i, j] = own[0] * slopes[i, j] + pull * (p[i, other + j] - q[i, other + j])
         weigh(a, n, w, h, slopes, below, across, own_top, n_hidden, n_scores, -rates[0] / divisor, math.inf)
+        if decay > 0:  # without it the bits are those from before there was any
+            shrink(own_bottom, n_hidden, rates[0] * decay)
+            shrink(own_top, n_scores, rates[0] * decay)
         add_gradient(a, n, columns, h, slopes, below, own_bottom, own_top, n_hidden)
         if rates[1] == 0 and rates[2] == 0:
             continue
@@ -143,6 +155,9 @@ def train(
             g_top[:] = 0
         by = (1 if formed else -rates[1]) / divisor
         weigh(a, n, w, common_h, slopes, below, across, common_top, n_hidden, n_scores, by, math.inf)
+        if decay > 0:
+            shrink(common_bottom, n_hidden, rates[1] * decay)
+            shrink(common_top, n_scores, rates[1] * decay)
         add_gradient(a, n, columns, common_h, slopes, below, g_bottom, g_top, n_hidden)
         if formed:
             norm2 = 0.0

@@ -3,12 +3,13 @@
 With p_theta(x), p_mu(x) the probabilities of the classes, CE the mean cross-entropy of a batch and KL a mean divergence over
 its rows, a step is
 
-    theta <- theta - eta_1 grad_theta [a CE(theta) + b KL(p_mu || p_theta) / (2 psi)],
-    mu    <- mu    - eta_2 (clip(h, C_1) + z C_1 N),  h = grad_mu [a' CE(mu) + b' D / (2 psi)],
+    theta <- theta - eta_1 (grad_theta [a CE(theta) + b KL(p_mu || p_theta) / (2 psi)] + d theta),
+    mu    <- mu    - eta_2 (clip(h, C_1) + z C_1 N + d mu),  h = grad_mu [a' CE(mu) + b' D / (2 psi)],
     psi   <- max(floor, psi - eta_3 (clip(k, C_2) + z C_2 N)),  k = 1 / (2 psi) - KL(p_mu || p_theta) / (2 psi^2),
 
 each line with what the lines above it have just made; D = KL(p_mu || p_theta), or KL(p_theta || p_mu) where mutual;
-clip(v, C) = v min(1, C / |v|) of the whole batch's gradient, for the privacy of whole clients; N standard normal.
+clip(v, C) = v min(1, C / |v|) of the whole batch's gradient, for the privacy of whole clients; N standard normal.  The
+weight decay d uses no data, hence is neither clipped nor noisy.
 
 Belongs here: the checked settings of such steps.  Does not belong here: arithmetic (``pair_kernels``, ``jax_pairs``,
 ``reference_backend``), the algorithms made of them (``algorithms.adaped``, ``algorithms.distillation``).
@@ -55,6 +56,7 @@ class PairStep:
     floor : number >= 0, psi never falls below it; must be > 0 where eta_3 is.
     clips : two numbers > 0, C_1 and C_2; inf does not clip.
     joint : clip (h, k) as one vector at C_1, with k taken before mu moves, and noise z C_1 N for both.
+    weight_decay : number >= 0, d; a `Task` whose work has a weight decay puts it here.
 
     >>> PairStep(rates=(0.1, 0.1, 0.0), own=(1, 0), common=(0, 1)).mutual
     False
@@ -67,6 +69,7 @@ class PairStep:
     floor: float = 0.0
     clips: Sequence[float] = (inf, inf)
     joint: bool = False
+    weight_decay: float = 0.0
 
     def __post_init__(self):
         def numbers(name, count, *, domain=nonnegative):
@@ -79,7 +82,8 @@ class PairStep:
         numbers("own", 2)
         numbers("common", 2)
         numbers("clips", 2, domain=lambda name, v: inf if v == inf else positive(name, v))
-        object.__setattr__(self, "floor", single(nonnegative, "floor", self.floor))
+        for name in ("floor", "weight_decay"):
+            object.__setattr__(self, name, single(nonnegative, name, getattr(self, name)))
         if self.rates[2] > 0 and self.floor == 0:
             raise ValueError("floor must be > 0 where psi is learned: nothing else keeps psi from 0")
 

@@ -156,7 +156,7 @@ def pair_step(
     log_p, log_q = log_shares(model, scores), log_shares(model, common_scores)
     slopes = step.own[0] * losses(model, scores, y)[1]
     slopes += step.own[1] / (2 * psi) * (np.exp(log_p) - np.exp(log_q))[:, first:]
-    theta = theta - step.rates[0] * total(theta, inputs, slopes)
+    theta = theta - step.rates[0] * (total(theta, inputs, slopes) + step.weight_decay * theta)
 
     log_p = log_shares(model, activations(model, theta, x)[-1])
     p, q = np.exp(log_p), np.exp(log_q)
@@ -171,7 +171,7 @@ def pair_step(
         h, k, noise_k = clipped(h, np.sqrt((h**2).sum()), step.clips[0]), 0.0, step.clips[1]
     if normals is not None:
         h = h + step.clips[0] * normals[:-1]
-    mu = mu - step.rates[1] * h
+    mu = mu - step.rates[1] * (h + step.weight_decay * mu)
     if step.rates[2] > 0:
         if not step.joint:
             k = np.clip(slope(log_p, log_shares(model, activations(model, mu, x)[-1])), -step.clips[1], step.clips[1])

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,11 @@ class Terms:
         """Number K of clients."""
         return len(self.sizes)
 
+    @property
+    def weight_decay(self) -> float:
+        """Weight decay d of the work, 0 where it has none."""
+        return self.work.get("weight_decay", 0.0)
+
     @typed
     def initial(self, index: int = 0) -> np.ndarray:
         """First parameters (P,); another `index`, other parameters."""
@@ -114,7 +120,7 @@ class Terms:
     @typed
     def schedule(self, t: int, clients: ArrayLike | None = None, *, stage: int = 0, **changes: Any) -> Schedule:
         """`Schedule` of some clients in round t; algorithms that train twice in a round do so in several stages 0..15."""
-        work = {**self.work, **changes}
+        work = {name: value for name, value in self.work.items() if name != "weight_decay"} | changes
         rule = RULES[work.pop("rule")]
         round = index("t", t, 0) * STAGES + index("stage", stage, 0, STAGES - 1)
         return rule(self.sizes, seed=self.seed, round=round, clients=clients, **work)
@@ -167,7 +173,9 @@ class Task(Terms):
     work : dict, how a client's batches of one round are made: ``rule`` is "epochs", "fixed" or "poisson", the rest are the
         arguments of ``schedule.epochs`` (n_epochs, batch_size), ``fixed_batches`` or ``poisson_batches`` (n_steps,
         batch_size); numbers, or arrays (K,).  The last two take n_epochs too: as many steps as make so many passes on
-        average.  Batches are no larger than a client's rows.
+        average.  Batches are no larger than a client's rows.  With any rule weight_decay, number >= 0 (default 0): every
+        step of `train` and `train_pairs` takes learning rate times weight_decay off the parameters besides, as if
+        weight_decay |w|^2 / 2 were part of each example's loss, but for clipping and noise: it uses no data.
     seed : whole number >= 0.
     backend : Backend; None: ``NumpyBackend()``.
     groups : dict from name to positions of clients, whose measures are reported too.
@@ -315,13 +323,16 @@ class Task(Terms):
         steps = self.schedule(t, clients, stage=stage, **(batches or {})) if steps is None else steps
         noisy = multiplier is not None and bool(np.any(nonnegative("multiplier", multiplier)))
         noise = self.noise(t, multiplier, stage=stage) if noisy else None
+        pull = with_decay(pull, self.weight_decay, (len(steps.clients), self.model.n_parameters))
         return self.backend.local_sgd(
             self.model, starts, self.rows, steps, learning_rate=learning_rate, pull=pull, clip=clip, noise=noise
         )
 
     @typed
     def train_pairs(self, schedule: Schedule, step: Any, *, noise: GaussianNoise | None = None, **pairs: Any) -> Any:
-        """``Pairs`` of networks after the schedule's steps, as in ``Backend.local_pairs``."""
+        """``Pairs`` of networks after the schedule's steps, as in ``Backend.local_pairs``, with the work's weight decay."""
+        if self.weight_decay > 0:
+            step = replace(step, weight_decay=self.weight_decay)
         if self.meter is not None and step.rates[1] > 0:  # only the common copy leaves its client
             multiplier = 0.0 if noise is None else noise.multiplier
             self.meter.steps(schedule.clients, schedule.steps, multiplier=multiplier)
@@ -418,6 +429,8 @@ def summaries(
 def resolved(work: Mapping[str, Any], sizes: np.ndarray) -> dict[str, Any]:
     """Settings of the work with batches of at most a client's rows and, where passes are given, steps (K,)."""
     work = dict(work)
+    if "weight_decay" in work:
+        work["weight_decay"] = single(nonnegative, "weight_decay", work["weight_decay"])
     if "batch_size" in work:
         work["batch_size"] = np.minimum(count("batch_size", work["batch_size"]).astype(np.int64), sizes)
     if work["rule"] != "epochs" and "n_epochs" in work:
@@ -426,6 +439,29 @@ def resolved(work: Mapping[str, Any], sizes: np.ndarray) -> dict[str, Any]:
         passes = count("n_epochs", work.pop("n_epochs"), 0)
         work["n_steps"] = np.ceil(passes * (sizes / work["batch_size"])).astype(np.int64)
     return work
+
+
+def with_decay(pull: tuple[Any, Any] | None, decay: float, shape: tuple[int, int]) -> tuple[Any, Any] | None:
+    """A pull of training with a weight decay d: lam (w - a) + d w = (lam + d) (w - lam a / (lam + d)).
+
+    Parameters
+    ----------
+    pull : pair (lam, anchors) as in ``Backend.local_sgd``, or None; decay : number >= 0, 0 leaves the pull as it is.
+    shape : (C, P), clients and parameters.
+
+    >>> lam, anchors = with_decay((3.0, np.array([4.0, 8.0])), 1.0, (1, 2))
+    >>> float(lam), anchors.tolist()
+    (4.0, [3.0, 6.0])
+    """
+    if decay == 0:
+        return pull
+    if pull is None:
+        return decay, np.zeros(shape[1])
+    lam, anchors = nonnegative("lam", pull[0]), np.asarray(pull[1])
+    if lam.shape not in ((), shape[:1]) or anchors.shape not in (shape[1:], shape):
+        return pull  # which the backend refuses by name
+    share = lam / (lam + decay)
+    return lam + decay, anchors * (share[:, None] if lam.ndim else share)
 
 
 def _values(prefix, result: Evaluation, summary):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from estimators.system.lazy import attach
 
 if TYPE_CHECKING:
-    from .choices import draw_eps, eps_levels, opt_out, robusthdp_batch_sizes, robusthdp_eps
+    from .choices import draw_eps, eps_levels, opt_out, robusthdp_batch_sizes, robusthdp_eps, share_batch_sizes
     from .federation import Client, Examples, Federation
     from .generated import digits, synthetic_federation
     from .loaders import cifar10, emnist, fashion_mnist, femnist, gleam, landmine, mnist, school, vehicle
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 __all__ = [
     "Client", "Examples", "Federation", "cifar10", "digits", "dirichlet", "draw_eps", "emnist", "eps_levels",
     "fashion_mnist", "femnist", "five_random_classes", "gleam", "iid", "landmine", "masked", "merged", "mnist", "one_class",
-    "opt_out", "random_classes", "robusthdp_batch_sizes", "robusthdp_eps", "rotated_silos", "school", "standardised",
-    "synthetic_federation", "table", "three_classes", "vehicle",
+    "opt_out", "random_classes", "robusthdp_batch_sizes", "robusthdp_eps", "rotated_silos", "school",
+    "share_batch_sizes", "standardised", "synthetic_federation", "table", "three_classes", "vehicle",
 ]  # fmt: skip
 
 __getattr__, __dir__ = attach(
     __name__,
     {
-        "choices": "draw_eps eps_levels opt_out robusthdp_batch_sizes robusthdp_eps",
+        "choices": "draw_eps eps_levels opt_out robusthdp_batch_sizes robusthdp_eps share_batch_sizes",
         "federation": "Client Examples Federation",
         "generated": "digits synthetic_federation",
         "loaders": "cifar10 emnist fashion_mnist femnist gleam landmine mnist school vehicle",

@@ -1,8 +1,9 @@
-"""Who asks for how much privacy: clients who opt out, levels of epsilon, the published lists of Robust-HDP.
+"""Who asks for how much privacy: clients who opt out, levels of epsilon, the published lists; batch sizes.
 
 An epsilon of infinity is no privacy.  A choice is made before training and must not depend on what is learned.
 
-Belongs here: assignments of choices to clients.  What an epsilon costs in noise is in ``dpsgd`` and ``privacy``.
+Belongs here: assignments of choices to clients, the sizes of their batches among them.  What an epsilon costs in noise is
+in ``dpsgd`` and ``privacy``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from estimators.numerics.validation import choice, index, nonnegative, positive,
 if TYPE_CHECKING:
     from estimators.federated.data.federation import Federation
 
-__all__ = ["DISTRIBUTIONS", "draw_eps", "eps_levels", "opt_out", "robusthdp_batch_sizes", "robusthdp_eps"]
+__all__ = [
+    "DISTRIBUTIONS", "draw_eps", "eps_levels", "opt_out", "robusthdp_batch_sizes", "robusthdp_eps", "share_batch_sizes",
+]  # fmt: skip
 
 # Epsilons of the 20 clients of each distribution and their batch sizes, as the authors' code lists them (github
 # Saber-mm/HDPFL, utils/privacy_params.py at 821c94b5); the paper's Table 4, which names the distributions, is in the
@@ -139,6 +142,29 @@ def robusthdp_batch_sizes(*, clients: int = 20) -> np.ndarray:
     128
     """
     return fixed(listed(f"{BATCH_SIZES} {MORE_BATCH_SIZES}", clients, "clients").astype(np.int64))
+
+
+@typed
+def share_batch_sizes(federation: Federation, *, number: int = 60) -> np.ndarray:
+    """Batch sizes with which so many batches are one pass over a client's rows: n_k / number, halves up, at least 1.
+
+    Generative framework, Section 4: "vary the batch size so that each epoch consists of 60 iterations".  Rounded to the
+    nearest whole number, since rounding up would make every client's passes longer than its rows.
+
+    Parameters
+    ----------
+    federation : Federation; number : whole number >= 1.
+
+    Returns
+    -------
+    array (K,) of whole numbers
+
+    >>> from estimators.federated.data.federation import Federation
+    >>> train = [range(9), range(9, 19), [19]]
+    >>> share_batch_sizes(Federation(np.zeros((20, 1)), np.zeros(20), train=train, classes=2), number=4).tolist()
+    [2, 3, 1]
+    """
+    return fixed(np.maximum(1, np.floor(federation.sizes / index("number", number, 1, 10**9) + 0.5)).astype(np.int64))
 
 
 def listed(text: str, clients: int, name: str) -> np.ndarray:

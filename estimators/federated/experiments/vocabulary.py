@@ -167,7 +167,7 @@ def check_work(where: str, work: Mapping[str, Any]) -> None:
 
     rule = named(f"{where}.rule", work["rule"], RULES)
     known = [p for p in inspect.signature(rule).parameters if p not in ("sizes", "seed", "round", "clients")]
-    known = list(dict.fromkeys([*known, "n_epochs"]))
+    known = list(dict.fromkeys([*known, "n_epochs", "weight_decay"]))
     for key in work:
         if key != "rule" and key not in known:
             raise ValueError(f"{where}.{key} is unknown; {work['rule']} takes {', '.join(known)}")

@@ -898,6 +898,18 @@ def test_robusthdp_lists_fit_what_the_paper_prints():
         data.robusthdp_batch_sizes(clients=61)
 
 
+def test_batches_that_are_a_share_of_the_rows():
+    """Sixty batches are within thirty rows of a pass, and nobody's batch is empty."""
+    sizes = [1, 29, 30, 89, 90, 1200, 1229, 1230]
+    last = np.cumsum(sizes)
+    train = [np.arange(b - n, b) for n, b in zip(sizes, last, strict=True)]
+    pool = data.Federation(np.zeros((last[-1], 1)), np.zeros(last[-1]), train=train, classes=2)
+    assert data.share_batch_sizes(pool).tolist() == [1, 1, 1, 1, 2, 20, 20, 21]
+    assert data.share_batch_sizes(pool, number=1).tolist() == sizes
+    with pytest.raises(ValueError, match="number must be in 1"):
+        data.share_batch_sizes(pool, number=0)
+
+
 def test_iid_clients_keep_at_most_so_many_rows():
     whole, some = (data.iid(pool(100, 0), clients=3, size=size, seed=0) for size in (None, 20))
     assert some.sizes.tolist() == [20, 20, 20]

@@ -32,6 +32,10 @@ STEPS = {
     "clipped": PairStep(rates=(0.1, 0.2, 0.3), own=(1, 1), common=(0, 1), floor=0.01, clips=(0.01, 0.05)),
     "joint": PairStep(rates=(0.1, 0.2, 0.3), own=(1, 1), common=(0, 1), floor=0.01, clips=(0.05, inf), joint=True),
     "joint, not clipped": PairStep(rates=(0.1, 0.2, 0.3), own=(1, 1), common=(1, 1), floor=0.3, joint=True),
+    "decaying": PairStep(rates=(0.1, 0.2, 0.3), own=(1, 1), common=(0, 1), floor=0.5, weight_decay=0.7),
+    "clipped, decaying": PairStep(
+        rates=(0.1, 0.2, 0.3), own=(1, 1), common=(0, 1), floor=0.01, clips=(0.01, 0.05), weight_decay=0.7
+    ),
 }
 
 
@@ -104,7 +108,10 @@ def test_gradients_are_the_slopes_of_what_each_line_descends(model):
 # The compiled loops against the plain twin.
 
 
-@pytest.mark.parametrize(("name", "noisy"), [*((name, False) for name in STEPS), ("clipped", True), ("joint", True)])
+@pytest.mark.parametrize(
+    ("name", "noisy"),
+    [*((name, False) for name in STEPS), *((way, True) for way in ("clipped", "joint", "clipped, decaying"))],
+)
 def test_training_equals_the_plain_twin(model, name, noisy):
     step = STEPS[name]
     data = prepared(model)
@@ -263,6 +270,20 @@ def test_equal_networks_do_not_pull_and_psi_falls_to_its_floor(model):
         assert found.psi.tolist() == [0.25] * 4
 
 
+@pytest.mark.parametrize(("rates", "moved"), [((0.5, 0.25, 0.1), (True, True)), ((0.5, 0, 0), (True, False))])
+def test_a_decay_alone_shrinks_both_networks_and_leaves_psi(model, rates, moved):
+    """A step without examples multiplies theta by 1 - eta_1 d and mu by 1 - eta_2 d; psi moves as without a decay."""
+    empty = Schedule([1], np.zeros((1, 5, 0)), np.zeros((1, 5, 0)), np.ones((1, 5)), [5])
+    steps = [PairStep(rates=rates, own=(1, 1), common=(0, 1), floor=1e-6, weight_decay=d) for d in (0.4, 0.0)]
+    for backend in (REFERENCE, EXACT):
+        data = prepared(model, backend=backend)
+        found, kept = (backend.local_pairs(model, start(model, 1), start(model, 2), 0.7, data, empty, step=s) for s in steps)
+        for part, seed, rate, moves in zip(found[:2], (1, 2), rates, moved, strict=False):
+            left = (1 - rate * 0.4) ** 5 if moves else 1.0
+            np.testing.assert_allclose(part[0], left * start(model, seed), rtol=1e-12)
+        assert found.psi[0] == kept.psi[0]
+
+
 @pytest.mark.parametrize("joint", [False, True])
 def test_clipping_bounds_what_a_client_can_move(model, joint):
     """Each step moves mu by at most eta_2 C_1 and psi by eta_3 C_2 (jointly: the vector by C_1), whatever the data."""
@@ -332,6 +353,7 @@ def test_divergence_names_the_client():
         (lambda: PairStep(rates=(1, 1, -1), own=(1, 1), common=(1, 1)), r"rates\[2\]"),
         (lambda: PairStep(rates=(1, 1, 1), own=(1, 1), common=(1, 1)), "floor must be > 0"),
         (lambda: PairStep(rates=(1, 1, 0), own=(1, 1), common=(1, 1), clips=(0, 1)), r"clips\[0\]"),
+        (lambda: PairStep(rates=(1, 1, 0), own=(1, 1), common=(1, 1), weight_decay=-1), "weight_decay must be >= 0"),
         (lambda: train(psi=0.0), "psi must be"),
         (lambda: train(psi=[1.0, 1.0]), "psi must be a number or have one entry"),
         (lambda: train(noise=GaussianNoise(1.0, seed=0, round=0)), "finite clips"),

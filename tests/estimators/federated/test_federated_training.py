@@ -2,14 +2,20 @@
 
 # pyright: reportOptionalMemberAccess=false, reportOptionalSubscript=false
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
-from estimators.federated.algorithms import FedAvg, Local, make
-from estimators.federated.data import synthetic_federation
-from estimators.federated.models import logistic_regression
+from estimators.federated.algorithms import AdaPeD, FedAvg, Local, PFedMe, make
+from estimators.federated.data import Federation, synthetic_federation
+from estimators.federated.jax_backend import JaxBackend
+from estimators.federated.models import linear_regression, logistic_regression
 from estimators.federated.numpy_backend import NumpyBackend
+from estimators.federated.pairs import PairStep
 from estimators.federated.privacy import RowPrivacy
+from estimators.federated.reference_backend import ReferenceBackend
 from estimators.federated.task import Task, weighted_sum
 from estimators.federated.training import train, training
 
@@ -20,6 +26,10 @@ def task(workers=1, seed=0, work=WORK, clients=6, **options):
     federation = synthetic_federation(clients=clients, rows=25, seed=1)
     model = logistic_regression(10, federation.classes)
     return Task(federation, model, work=work, seed=seed, backend=NumpyBackend(workers=workers), **options)
+
+
+def decaying(lam, anchors):
+    return task(work=WORK | {"weight_decay": 0.5}).train(np.zeros(11), 0, learning_rate=0.1, pull=(lam, np.zeros(anchors)))
 
 
 PRIVATE = RowPrivacy(eps=3.0, delta=1e-3, clip=1.0)
@@ -89,6 +99,12 @@ def test_weighted_sum_is_a_product():
         (lambda: make("Local", {"rate": 1}), "Local has no setting 'rate'"),
         (lambda: make("Local", {}), "learning_rate"),
         (lambda: task(work={"n_epochs": 1}), "work must name its rule"),
+        (lambda: task(work=WORK | {"weight_decay": -1e-4}), "weight_decay must be >= 0"),
+        (lambda: task(work=WORK | {"weight_decay": [1e-4] * 6}), "weight_decay must be one number"),
+        (lambda: decaying(-0.1, 11), "lam must be >= 0"),
+        (lambda: decaying([1.0, 2.0], 11), "lam must be a number or have one entry for each of the 6 clients"),
+        (lambda: decaying([1.0] * 6, 3), "anchors must have 11 entries"),
+        (lambda: decaying([1.0] * 6, (2, 11)), "anchors must have shape"),
         (lambda: task(groups={"none": []}), "group 'none' must name at least one client"),
         (lambda: task().participants(0, rate=0.5, number=2), "not both"),
         (lambda: train(ALGORITHMS[0], task(), rounds=0), "rounds"),
@@ -108,13 +124,76 @@ def test_bad_arguments_are_named(call, says):
 
 def test_divergence_names_client_and_round():
     from estimators.federated.backend import Diverged
-    from estimators.federated.models import linear_regression
 
     federation = synthetic_federation(clients=3, rows=20, seed=1)
     t = Task(federation, linear_regression(10), work={"rule": "epochs", "n_epochs": 50, "batch_size": 1}, seed=0)
     with pytest.raises(Diverged, match="client") as caught:
         train(Local(learning_rate=1e4), t, rounds=2)
     assert caught.value.__notes__ == ["in round 1 of 2"]
+
+
+def test_a_step_by_hand_with_weight_decay():
+    """One row (x, y) = (2, 3) of a line from (w, c) = (1, 0.5): residual -0.5, gradient (-1, -0.5), and the pulls."""
+    federation = Federation(np.array([[2.0]]), np.array([3.0]), train=[[0]])
+    work = {"rule": "fixed", "n_steps": 1, "batch_size": 1, "weight_decay": 0.25}
+    backend = NumpyBackend(dtype="float64", workers=1)
+    t = Task(federation, linear_regression(1), work=work, seed=0, backend=backend)
+    for pull, moved in [
+        (None, [-1 + 0.25 * 1, -0.5 + 0.25 * 0.5]),
+        ((2.0, np.array([3.0, 0.0])), [-1 + 0.25 * 1 + 2 * (1 - 3), -0.5 + 0.25 * 0.5 + 2 * 0.5]),
+        ((0.0, np.array([3.0, 0.0])), [-1 + 0.25 * 1, -0.5 + 0.25 * 0.5]),
+    ]:
+        found = t.train([1.0, 0.5], 0, learning_rate=0.1, pull=pull)
+        np.testing.assert_allclose(found, [np.array([1.0, 0.5]) - 0.1 * np.array(moved)], rtol=1e-14)
+
+
+@pytest.mark.parametrize("pull", [None, (0.3, 1), ([0.0, 0.1, 0.2, 0.3, 0.4, 0.5], 6)], ids=["none", "one", "each"])
+@pytest.mark.parametrize("kind", ["reference", "numpy", "jax"])
+def test_weight_decay_is_the_gradient_of_half_a_square(kind, pull):
+    """Two steps against their written form, with clipping, which leaves the decay alone."""
+    backend: Any = {"reference": ReferenceBackend, "numpy": lambda: NumpyBackend(dtype="float64", workers=1)}.get(kind)
+    if kind == "jax":
+        pytest.importorskip("jax", reason="the extra learn is not installed")
+    backend = JaxBackend(dtype="float64") if kind == "jax" else backend()
+    federation, work = synthetic_federation(clients=6, rows=25, seed=1), {"rule": "fixed", "n_steps": 2, "batch_size": 4}
+    model = logistic_regression(10, federation.classes)
+    plain, decaying = (
+        Task(federation, model, work=work | more, seed=0, backend=backend) for more in ({}, {"weight_decay": 0.5})
+    )
+    rng, P = np.random.default_rng(0), model.n_parameters
+    w = np.tile(rng.standard_normal(P), (6, 1))
+    anchors = None if pull is None else rng.standard_normal((pull[1], P)).squeeze(0 if pull[1] == 1 else ())
+    options = {"learning_rate": 0.1, "clip": 0.3}
+    found = decaying.train(w, 3, pull=None if pull is None else (pull[0], anchors), **options)
+    assert decaying.weight_decay == 0.5
+    whole = plain.schedule(3)
+    np.testing.assert_array_equal(whole.indices, decaying.schedule(3).indices)
+    lam = 0.0 if pull is None else np.reshape(pull[0], (-1, 1))
+    for s in range(2):
+        slope = plain.train(w, 3, steps=whole.step(s), **options) - w
+        w = w + slope - 0.1 * (0.5 * w + (0.0 if pull is None else lam * (w - anchors)))
+    np.testing.assert_allclose(found, w, rtol=1e-10, atol=1e-12)
+
+
+def test_no_weight_decay_and_one_of_zero_have_the_same_bits():
+    for algorithm in (*ALGORITHMS, AdaPeD(learning_rate=0.1, psi_rate=0.1), PFedMe(
+        learning_rate=0.1, personal_rate=0.1, lam=0.5, inner_steps=2
+    )):  # fmt: skip
+        without, zero, some = (
+            train(algorithm, task(work=WORK | more), rounds=3).state
+            for more in ({}, {"weight_decay": 0.0}, {"weight_decay": 0.5})
+        )
+        assert all((without[name] == zero[name]).all() for name in without)
+        assert any((without[name] != some[name]).any() for name in without)
+
+
+def test_pairs_take_the_decay_of_the_work():
+    t = task(work=WORK | {"weight_decay": 0.5})
+    step = PairStep(rates=(0.1, 0.2, 0.3), own=(1, 1), common=(0, 1), floor=0.5)
+    pair = {"own": t.initial(), "common": t.initial(1), "psi": 0.7}
+    found = t.train_pairs(t.schedule(0), step, **pair)
+    expected = task().train_pairs(t.schedule(0), replace(step, weight_decay=0.5), **pair)
+    assert all((a == b).all() for a, b in zip(found, expected, strict=True))
 
 
 def test_passes_become_steps_and_batches_fit():
