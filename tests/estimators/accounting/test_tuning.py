@@ -68,6 +68,12 @@ def test_samples_follow_the_law(eta, gamma):
     assert runs.sample(np.random.default_rng(1), (2, 3)).shape == (2, 3)
 
 
+def test_one_draw_after_the_other_is_many_at_once():
+    """Where draws are by inversion, each takes one number of the stream."""
+    runs, one = TruncatedNegativeBinomial(eta=0.5, gamma=0.01), np.random.default_rng(2)
+    assert [runs.sample(one) for _ in range(20)] == runs.sample(np.random.default_rng(2), 20).tolist()
+
+
 RUNS = [
     FixedRuns(4),
     PoissonRuns(1.0),

@@ -230,6 +230,14 @@ def test_the_best_strength_is_where_the_error_is_least(level, sizes, gamma2s, al
     assert found / (1 + found) == pytest.approx(b, abs=2e-6)
 
 
+@pytest.mark.parametrize(("own_noise", "expected"), [(False, 100 / 1.01), (True, 0.0)])
+def test_a_client_whose_server_hears_nobody_else(own_noise, expected):
+    """Alone, or with others of weight 0: its own noise is all of the server's, and small beside what it is to tell apart."""
+    for sizes, gamma2s, ratios in (([1], [0.01], None), ([1], [0.01], [1.0]), ([1, 3], [0.01, 0.5], [1.0, 0.0])):
+        found = personalization.personalization_strength(1, sizes, gamma2s, 100.0, 1.0, ratios, own_noise=own_noise)
+        assert float(found) == pytest.approx(expected, rel=1e-13)
+
+
 def test_strengths_where_digits_cancel_are_exact():
     """An overrated client's spread is near 0: the strength by fractions, as the formula reads."""
     from fractions import Fraction as F

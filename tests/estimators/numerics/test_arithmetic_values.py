@@ -215,6 +215,11 @@ def test_quantiles_of_jumps_flat_stretches_and_smooth_laws():
             found = inversion.quantiles(cdf, density, q, low, high, start)
             exact = [stats.norm.ppf(q), 0.0 if q < 0.2 else 0.3, q if q < 0.1 else q + 0.5]
             np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-15)
+    # A level that a flat stretch has: its first place, also where the search meets the level inside.
+    steps = [lambda t, rows: np.where(t < 1.0, 0.25, np.where(t < 2.0, 0.5, 1.0)), lambda t, rows: 0 * t]
+    for start in (0.5, 1.25, 1.5, 2.5):
+        found = inversion.quantiles(*steps, 0.5, np.zeros(1), np.array([3.0]), np.array([start]))
+        np.testing.assert_allclose(found, 1.0, rtol=1e-15)
     point = inversion.quantiles(cdf, density, 0.5, np.array([2.0]), np.array([2.0]), np.array([0.0]))
     assert point.tolist() == [2.0]
     assert inversion.root(lambda x: x**3 - 5, 1.0, 2.0, xtol=1e-14) == pytest.approx(5 ** (1 / 3), abs=1e-12)

@@ -17,6 +17,7 @@ from estimators.private import (
     release_prior,
 )
 from estimators.private.central import noisy_moments
+from estimators.private.mean_posterior import new_estimates
 from estimators.private.rates import noisy_rate_moments, pair_errors, rate_errors
 from estimators.private.regression import RegressionPrior, pooled_coefficients, variances
 from estimators.private.server import pooled_sigma2, report_variance, tau_information
@@ -76,6 +77,20 @@ def test_errors_of_moments_are_their_formulas():
 def mean_report(value, noise, n=9, rounding=0.0, mechanism="gaussian", bounds=(-8.0, 8.0), **more):
     made = Guarantee(1.0, 1e-6, "row", "client", mechanism)
     return MeanReport("", n, made, value, noise, rounding, bounds, **more)
+
+
+def test_new_reports_have_the_variance_of_a_mean_of_rows_and_of_their_noise():
+    """Rows are clipped first: at bounds one and two standard deviations away, by moments of a truncated normal law."""
+    clients, n, sigma2, noise = 20_000, 25, 4.0, 0.01
+    reports = [mean_report(0.0, noise, n=n, bounds=(-2.0, 4.0)) for _ in range(clients)]
+    found = new_estimates(reports, sigma2, np.zeros(clients), RNG(3))
+    rows = stats.truncnorm(-1.0, 2.0, scale=2.0)
+    inside, below, above = rows.cdf(np.inf) * (stats.norm.cdf(2) - stats.norm.cdf(-1)), stats.norm.cdf(-1), stats.norm.sf(2)
+    mean = inside * rows.mean() - 2 * below + 4 * above
+    square = inside * rows.moment(2) + 4 * below + 16 * above
+    variance = (square - mean**2) / n + noise
+    assert found.mean() == pytest.approx(mean, abs=5 * np.sqrt(variance / clients))
+    assert found.var() == pytest.approx(variance, rel=5 * np.sqrt(2 / clients))
 
 
 X, NOISE, SIZES = [1.3, -0.4, 2.9, 0.2, 4.1], [0.3, 0.9, 0.1, 0.5, 1.2], [9, 4, 12, 30, 7]

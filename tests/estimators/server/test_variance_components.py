@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 
 from estimators import GaussianMeans
 from estimators.server.strengths import personalization_strengths, personalized_mse
-from estimators.server.variance_components import read_design, round_variances, variance_components
+from estimators.server.variance_components import Restricted, read_design, round_variances, variance_components
 
 
 def messages(gen, variances, coordinates):
@@ -238,6 +238,16 @@ def test_very_unequal_clients_have_their_best_components(seed):
         other = minimize(below, start, method="Nelder-Mead", options={"maxiter": 250})
         assert -other.fun <= best + 1e-3
     assert all(np.isfinite(list(found.standard_errors.values())))
+
+
+def test_a_search_that_starts_at_its_end_takes_one_step():
+    messages = np.random.default_rng(4).normal(0, 2, (9, 3))
+    end, objective, found, iterations = Restricted(messages, np.ones((9, 1)), np.zeros(9)).climb(np.array([5.0]))
+    assert found
+    assert iterations > 1
+    again = Restricted(messages, np.ones((9, 1)), np.zeros(9)).climb(end)
+    assert again[2:] == (True, 1)
+    assert again[1] >= objective - 1e-9
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------------
