@@ -109,8 +109,8 @@ def laplace_beyond(distance: Floats, normal: Floats, scale: Floats) -> Floats:
 
     Parameters
     ----------
-    distance, normal, scale : arrays of one shape, numbers >= 0: distances, standard deviations of the normal error, scales
-        of the Laplace noise (0 for none).
+    distance, normal, scale : arrays of one shape, numbers >= 0 or inf: distances, standard deviations of the normal error,
+        scales of the Laplace noise (0 for none).  Nothing is beyond an infinite distance.
 
     >>> laplace_beyond(np.array([1.96, 2.0]), np.array([1.0, 0.0]), np.array([0.0, 1.0])).round(4).tolist()
     [0.05, 0.1353]
@@ -126,7 +126,9 @@ def laplace_beyond(distance: Floats, normal: Floats, scale: Floats) -> Floats:
         near = np.where(z > r, np.exp(-r * (z - r / 2)) * ndtr(z - r), top * erfcx(np.maximum(r - z, 0.0) / np.sqrt(2)))
         both = 2 * ndtr(-z) + near - top * erfcx((r + z) / np.sqrt(2))
         laplace = np.exp(-t / np.where(b > 0, b, 1.0))
-    return np.clip(np.where(b == 0, plain, np.where(s > 1e-6 * b, both, laplace)), 0.0, 1.0)
+    found = np.where(b == 0, plain, np.where(s > 1e-6 * b, both, laplace))
+    found = np.where(np.isinf(s) | np.isinf(b), 1.0, found)
+    return np.where(np.isinf(t), 0.0, np.clip(found, 0.0, 1.0))
 
 
 def laplace_fall(variance: Floats | float, unit: Floats | float = 1.0) -> Floats:

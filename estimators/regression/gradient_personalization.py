@@ -230,11 +230,11 @@ def logistic_descent(
     return Personalized(theta, {"mu": mu, "sigma2_theta": v}, t, good)
 
 
-def printed_mixture_gradient(theta: Floats, p: ArrayLike, mus: Floats, v: Floats, m: int) -> Floats:
-    """Gradient in theta of what line 6 of Algorithm 4 prints for the prior: weights grow with the distance."""
+def printed_mixture_gradient(theta: Floats, mus: Floats, v: Floats, m: int) -> Floats:
+    """Gradient in theta of what line 6 of Algorithm 4 prints for the prior: weights grow with the distance, and no p."""
     d = theta.shape[1]
     gaps = theta[:, None, :] - mus
-    logs = np.sum(gaps**2, axis=2) / (2 * v) - m * d / 2 * np.log(2 * np.pi * np.sqrt(v)) + 0.0 * np.asarray(p)
+    logs = np.sum(gaps**2, axis=2) / (2 * v) - m * d / 2 * np.log(2 * np.pi * np.sqrt(v))
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     weights = weights / weights.sum(axis=1, keepdims=True)
     return np.einsum("ml,mld->md", weights / v, gaps)
@@ -286,7 +286,7 @@ def mixture_descent(
     p, mus, v = number("p", p), number("mus", mus), number("sigma2_thetas", sigma2_thetas)
     for t in range(1, T + 1):
         before = theta, p, mus, v
-        prior = printed_mixture_gradient(theta, p, mus, v, losses.m) if as_printed else mixture_penalty(theta, p, mus, v)[1]
+        prior = printed_mixture_gradient(theta, mus, v, losses.m) if as_printed else mixture_penalty(theta, p, mus, v)[1]
         theta = theta - eta * (losses.gradient(theta) + prior)
         if not (np.isfinite(theta).all() and np.abs(theta).max() < 1e100):
             warnings.warn(f"the parameters blew up in round {t}; these are the values before", stacklevel=3)

@@ -447,7 +447,7 @@ def test_single_draws_of_laplace_noise_have_its_law(scale):
     )
 
 
-def test_variances_and_deltas_of_gaussian_noise_on_whole_numbers_are_their_sums():
+def test_variances_and_deltas_of_gaussian_noise_on_whole_numbers_are_their_sums(monkeypatch):
     y = np.arange(-400, 401)
     for sigma2 in (0.3, 2.99, 3.0, 40.0):
         weights = np.exp(-(y**2) / (2 * sigma2))
@@ -460,6 +460,11 @@ def test_variances_and_deltas_of_gaussian_noise_on_whole_numbers_are_their_sums(
         exact = np.maximum(chances[:-change] - np.exp(eps) * chances[change:], 0).sum()
         found = exact_noise.discrete_gaussian_delta(eps=eps, sensitivity=change, sigma2=sigma2)
         assert found == pytest.approx(exact, rel=1e-8, abs=1e-18)
+    whole = exact_noise.discrete_gaussian_delta(eps=0.5, sensitivity=30, sigma2=2000.0)
+    with monkeypatch.context() as context:  # sums of many terms are taken in parts, which are not held in memory at once
+        context.setattr(exact_noise, "BLOCK", 7)
+        found = exact_noise.discrete_gaussian_delta(eps=0.5, sensitivity=30, sigma2=2000.0)
+    assert found == pytest.approx(whole, rel=1e-13)
     with pytest.raises(ValueError, match="sigma2 must be at most"):
         exact_noise.discrete_gaussian_delta(eps=1.0, sensitivity=1, sigma2=1.01e14)
     assert exact_noise.discrete_gaussian_delta(eps=1.0, sensitivity=0, sigma2=1e14) == 0  # the largest that is taken

@@ -97,6 +97,11 @@ def test_what_lies_beyond_a_distance_when_one_of_two_errors_is_missing():
     np.testing.assert_allclose(laplace_beyond(t, 0 * t + 0.6, 0 * t), 2 * norm.sf(t / 0.6), rtol=1e-12)
     assert laplace_beyond(t, 0 * t, 0 * t).tolist() == [1.0, 0.0, 0.0]  # what has no error lies where it is
     np.testing.assert_allclose(laplace_beyond(t, 0 * t + 1e-7, 0 * t + 0.4), np.exp(-t / 0.4), rtol=1e-6)
+    ends = np.array([0.0, 0.6, np.inf])
+    for normal in ends:  # nothing is beyond infinity, and an error without bounds is beyond all else
+        assert laplace_beyond(np.full(3, np.inf), np.full(3, normal), ends).tolist() == [0.0, 0.0, 0.0]
+    assert laplace_beyond(t, 0 * t + 0.6, 0 * t + np.inf).tolist() == [1.0, 1.0, 1.0]
+    assert laplace_beyond(t, 0 * t + np.inf, 0 * t + 0.4).tolist() == [1.0, 1.0, 1.0]
     for bad in ({"distance": -t}, {"normal": -t}, {"scale": -t}):
         with pytest.raises(ValueError, match=next(iter(bad))):
             laplace_beyond(**{"distance": t, "normal": t, "scale": t, **bad})

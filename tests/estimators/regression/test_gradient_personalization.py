@@ -146,7 +146,7 @@ def test_algorithm_4_printed_prefers_the_component_that_fits_least():
     """The ledger's counterexample to generative:alg4: theta = 0, centres 1 and -2; the printed step goes the wrong way."""
     mus, v = np.array([[1.0], [-2.0]]), np.ones(2)
     p = np.array([0.5, 0.5])
-    printed = gp.printed_mixture_gradient(np.zeros((1, 1)), p, mus, v, 2)[0, 0]
+    printed = gp.printed_mixture_gradient(np.zeros((1, 1)), mus, v, 2)[0, 0]
     right = priors.mixture_penalty(np.zeros((1, 1)), p, mus, v)[1][0, 0]
     near, far = np.exp(-0.5), np.exp(-2.0)
     assert right == pytest.approx((near * -1 + far * 2) / (near + far))
@@ -225,4 +225,4 @@ def test_the_printed_mixture_gradient_is_the_slope_of_the_printed_objective():
         return np.log(np.sum(np.exp(((t - mus) ** 2).sum(axis=1) / (2 * v)) / (2 * np.pi * np.sqrt(v)) ** (m * 2 / 2)))
 
     slopes = [[(printed(t + h) - printed(t - h)) / 2e-6 for h in 1e-6 * np.eye(2)] for t in theta]
-    np.testing.assert_allclose(gp.printed_mixture_gradient(theta, [0.5, 0.5], mus, v, m), slopes, rtol=1e-8)
+    np.testing.assert_allclose(gp.printed_mixture_gradient(theta, mus, v, m), slopes, rtol=1e-8)
