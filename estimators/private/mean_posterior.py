@@ -57,12 +57,12 @@ class TruncatedNormals:
         """Return the mean and the variance of N(centre, spread^2) cut off at the bounds."""
         from scipy.special import ndtr
 
-        a, b = (self.low - centre) / spread, (self.high - centre) / spread
-        inside = ndtr(b) - ndtr(a)
-        at_a, at_b = (np.exp(-(z**2) / 2) / (np.sqrt(2 * np.pi) * inside) for z in (a, b))
-        shift = at_a - at_b
         with quiet():
+            a, b = (self.low - centre) / spread, (self.high - centre) / spread
+            inside = ndtr(b) - ndtr(a)
+            at_a, at_b = (np.exp(-(z**2) / 2) / (np.sqrt(2 * np.pi) * inside) for z in (a, b))
             bend = np.where(at_a > 0, a * at_a, 0.0) - np.where(at_b > 0, b * at_b, 0.0)
+        shift = at_a - at_b
         return centre + spread * shift, spread**2 * np.maximum(1 + bend - shift**2, 0.0)
 
     def draw(self, centre: float, spread: float, size: int, generator: np.random.Generator) -> Floats:

@@ -210,6 +210,14 @@ def test_diverging_training_names_client_and_step(backend, noise):
         backend.local_sgd(model, start(model), data, steps, learning_rate=rates, **how)
 
 
+def test_training_that_diverges_in_its_only_step_says_so(backend):
+    model = MODELS["linear"]
+    data = backend.prepare(model, federation(model))
+    steps = fixed_batches(SIZES, n_steps=1, batch_size=4, seed=0, round=0, clients=[2])
+    with pytest.raises(Diverged, match="client 2 diverged in step 0"):
+        backend.local_sgd(model, 1e30 * start(model), data, steps, learning_rate=1e300)
+
+
 def test_without_jax_the_extra_is_named(monkeypatch):
     monkeypatch.setattr(jax_backend, "jax", None)
     with pytest.raises(ImportError, match=r"pip install 'borrowed-strength\[learn\]'"):

@@ -73,6 +73,13 @@ def test_narrow_priors_on_places_keep_their_integrals(centre):
     assert found[:, 0] @ np.sin(x) == pytest.approx(law.expect(np.sin), abs=3e-4)
 
 
+def test_a_prior_of_next_to_no_width_has_the_moments_of_a_point():
+    for spread in (1e-9, 1e-200, 1e-320):
+        mean, variance = TruncatedNormals(-1.0, 3.0).moments(np.array([-0.5, 2.0]), np.full(2, spread))
+        assert mean.tolist() == [-0.5, 2.0]
+        np.testing.assert_allclose(variance, spread**2, rtol=1e-12)
+
+
 @pytest.mark.parametrize("spread", [1e-7, 3e-5, 1e-3, 0.03])
 def test_narrow_priors_at_either_end_are_mirror_images(spread):
     """Of 1e-7, within the way from the end to the first place, all is there; interpolation of wider ones hardly swings."""
