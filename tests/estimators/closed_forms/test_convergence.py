@@ -92,6 +92,8 @@ def test_weights_term_vanishes_for_equal_clients_and_nowhere_else():
     assert weights_term([3, 3], [0.25, 0.75], [0.25, 0.75]) == 0
     assert weights_term([3, 3], [0.25, 0.75], [0.5, 0.5]) > 0
     assert weights_term([3, 4], [0.25, 0.75], [0.25, 0.75]) > 0
+    # 2 (0.25^2 + (3 * 0.25)^2) for the weights, (0.25^2 + 0.75^2) (1 + 1) for steps that are one off their mean 2.
+    assert weights_term([1, 3], [0.25, 0.75], [0.5, 0.5], lipschitz=2.0) == pytest.approx(8 / 3 * 4 * (1.25 + 1.25))
 
 
 def test_too_large_steps_and_unequal_lists_are_refused():

@@ -435,6 +435,7 @@ def test_two_thousand_clients_cost_one_pool():
     assert scaled.x.dtype == np.float32
     np.testing.assert_allclose(scaled.client(5).x * 255, federation.client(5).x.reshape(-1, 16), rtol=1e-6)
     assert scaled.top == 1
+    assert federation.scaled().x.shape == federation.x.shape  # rows keep their shape unless they are to be flat
 
 
 def test_apportion_keeps_the_total_and_is_within_one():

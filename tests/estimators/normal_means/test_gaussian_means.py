@@ -314,14 +314,15 @@ def test_quantiles_invert_the_distribution_function(m, seed, q, prior):
         assert model.posterior_cdf(t)[i] == pytest.approx(q, abs=1e-9)
 
 
+@pytest.mark.parametrize("clients", [normal_posteriors.ALIKE + 1, 9000])
 @pytest.mark.parametrize("spread", [0.0, 1.0, 3.0])
 @pytest.mark.parametrize("tau", [0.0, 0.1, 10.0])
-def test_interpolated_quantiles_are_those_of_each_client(monkeypatch, tau, spread):
-    """Also beside outliers, clients that say nothing, and clients that know nearly all."""
+def test_interpolated_quantiles_are_those_of_each_client(monkeypatch, tau, spread, clients):
+    """Also beside outliers, clients that say nothing, clients that know nearly all, and with a centre away from 0."""
     generator = np.random.default_rng(2)
-    v = np.exp(spread * generator.standard_normal(9000))
-    y = generator.normal(0, np.sqrt(tau**2 + v))
-    y[:3], v[3:5] = (50.0, -70.0, 1e3), (np.inf, 1e-6)
+    v = np.exp(spread * generator.standard_normal(clients))
+    y = 20 + generator.normal(0, np.sqrt(tau**2 + v))
+    y[:3], v[3:5] = (70.0, -50.0, 1e3), (np.inf, 1e-6)
     model = GaussianMeans().fit(y, v)
     ends = model.interval()
     monkeypatch.setattr(normal_posteriors, "ALIKE", 10**9)

@@ -1,6 +1,7 @@
 """Models of normal means, number by number: dense normal laws, mixtures by SciPy, derivatives by differences."""
 
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -329,6 +330,21 @@ def test_heights_are_the_log_posterior(monkeypatch):
         monkeypatch.setattr(spike_average, "CELLS", cells)
         found = spike_average.heights(Y, V, POINTS)
         np.testing.assert_allclose(found - found[0], exact - exact[0], atol=1e-11)
+
+
+@pytest.mark.parametrize("mode", [None, 0.0])
+def test_priors_that_stand_together_differ_in_the_chance_alone(mode):
+    generator = np.random.default_rng(6)
+    y = np.where(generator.random(40) < 0.5, 0.0, generator.normal(0, 3, 40)) + generator.standard_normal(40)
+    nodes = PointNormalMeans(mode=mode).fit(y, 1.0)._nodes
+    assert nodes.laws[0] == 0 < nodes.laws.size < nodes.shares.size
+    ends = np.append(nodes.laws, nodes.shares.size)
+    kinds = np.stack([nodes.tau2s, nodes.modes, nodes.mode_sds], axis=1)
+    for first, last in pairwise(ends):
+        np.testing.assert_allclose(
+            kinds[first:last], np.broadcast_to(kinds[first], (last - first, 3)), rtol=1e-12, atol=1e-12
+        )
+        assert np.unique(nodes.slabs[first:last]).size == last - first
 
 
 def test_four_nodes_have_the_moments_of_the_normal_law_they_stand_for():

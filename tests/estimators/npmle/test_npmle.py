@@ -500,6 +500,15 @@ def test_masses_of_a_step_are_the_least_over_nonnegative_ones(loops, atoms, widt
     assert q <= least + 1e-10
 
 
+def test_a_peak_inside_a_cell_is_where_its_polynomial_is_largest():
+    """Of 1 - (x - 0.3)^2 by its Bernstein coefficients, on a cell from 2 to 6."""
+    places, heights, work = np.empty(2), np.empty(2), np.array([[0.91, 1.21, 0.51]])
+    found = kernels.peaks(work, np.array([0]), np.array([-1]), np.array([2.0]), np.array([4.0]), 2.0, places, heights)
+    assert found == 1
+    assert places[0] == pytest.approx(2 + 4 * 0.3, abs=1e-9)
+    assert heights[0] == pytest.approx(1.0, abs=1e-12)
+
+
 def test_the_kernels_exponential():
     bits = np.empty(kernels.LANES, np.int64)
     for x in (np.linspace(kernels.FLOOR, 700, kernels.LANES), np.linspace(-1, 1, kernels.LANES)):

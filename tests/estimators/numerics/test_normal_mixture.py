@@ -214,6 +214,26 @@ def test_where_a_search_starts_is_not_where_it_ends():
                 np.testing.assert_allclose(way(q, weights, means, sds, start=start), expected, atol=1e-11)
 
 
+@pytest.mark.parametrize("unit", [1.0, 2.0**40])
+def test_a_search_that_starts_at_its_end_looks_once(monkeypatch, unit):
+    """By both loops, in any unit, at laws far from normal ones, of which few are found in one look from elsewhere."""
+    looks, root, counted, loop = [], normal_mixture.taylor_root, [], mixture_kernels.quantiles
+    monkeypatch.setattr(normal_mixture, "taylor_root", lambda gap, *rest: (looks.append(gap.size), root(gap, *rest))[1])
+    monkeypatch.setattr(mixture_kernels, "quantiles", lambda *arguments: counted.append(loop(*arguments)))
+    generator = np.random.default_rng(14)
+    weights, means = generator.dirichlet(np.ones(3), 50), unit * generator.normal(0, 3, (50, 3))
+    sds = unit * np.exp(generator.uniform(-1, 1, (50, 3)))
+    for q in (0.1, 0.9):
+        end = normal_mixture.quantile(q, weights, means, sds)
+        compiled(q, weights, means, sds)
+        assert sum(looks) == counted[0] > 75
+        for way in (normal_mixture.quantile, compiled):
+            looks.clear(), counted.clear()
+            way(q, weights, means, sds, start=end)
+            assert sum(looks + counted) == 50
+        looks.clear(), counted.clear()
+
+
 def test_the_median_of_a_symmetric_mixture_is_its_centre():
     """By both loops, also of components that agree: there is no skewness, and the level has the normal quantile 0."""
     centres = np.array([[-3.0], [0.0], [2.0], [1e6]])
