@@ -6,7 +6,9 @@ the eigendecomposition, stopping (``robust_pca``, whose method "gram" is the Num
 A p x n matrix is kept as an array (tiles, n, `TILE`): `TILE` parameters of all clients side by side, the last tile filled
 up with zeros, which stay zero.  A tile fits the innermost caches, so that a pass reads and writes each number once.  No
 function calls BLAS: the order of every sum depends on the shape alone, so the bits do not depend on threads.
-Reassociation is allowed in sums within a tile (they would not vectorise otherwise) and nowhere else.
+Reassociation is allowed, without which sums within a tile would not vectorise.  What two loops share is inlined: a shared
+function has a copy of its own order in each of them, and which copy is called would depend on whether this process has
+compiled the loops or loaded them from the cache.
 """
 
 import numpy as np
@@ -37,7 +39,7 @@ def unpack(tiles, p):
     return matrix
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@njit(inline="always")
 def _dot(x, y):
     """Inner product of two rows of a tile."""
     total = 0.0
@@ -46,7 +48,7 @@ def _dot(x, y):
     return total
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@njit(inline="always")
 def _add_products(tile, gram):
     """Add the inner products of a tile's rows to the lower triangle of gram, four at a time."""
     for j in range(tile.shape[0]):
@@ -69,7 +71,7 @@ def _add_products(tile, gram):
             k += 1
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@njit(inline="always")
 def _combine(coefficients, tile, out):
     """Write coefficients @ tile to out, two rows of out and four of the tile at a time."""
     count = tile.shape[0]
@@ -102,7 +104,7 @@ def _combine(coefficients, tile, out):
                 out[count - 1, t] += a * tile[k, t]
 
 
-@njit(nogil=True, cache=True)
+@njit(inline="always")
 def _mirror(gram):
     """Copy the lower triangle to the upper one."""
     for j in range(gram.shape[0]):
@@ -110,7 +112,7 @@ def _mirror(gram):
             gram[k, j] = gram[j, k]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def gram_matrix(tiles):
     """Inner products of the columns of the matrix."""
     gram = np.zeros((tiles.shape[1], tiles.shape[1]))
@@ -120,7 +122,7 @@ def gram_matrix(tiles):
     return gram
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def step(matrix, shrinkage, bound, argument, multiplier, new_multiplier):
     """One iteration: renews argument, fills new_multiplier; returns the Gram matrix of the former and |M - L - S|^2.
 
