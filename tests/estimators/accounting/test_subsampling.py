@@ -106,6 +106,14 @@ def test_releases_beside_take_their_part(rate):
         noise_for(event, eps=0.1, delta=delta, rho=rho)
 
 
+def test_laplace_noise_beside_concentrated_privacy_spends_the_rest():
+    """Three releases and rho = 0.02 together, by the formula of Laplace noise's divergences: all of eps, and no more."""
+    event, orders = Event(mechanism="laplace", number=3), np.array(ORDERS, float)
+    z = noise_for(event, eps=2.0, delta=1e-5, accountant="rdp", rho=0.02)
+    together = 3 * privacy.rdp_laplace(1 / z, orders) + 0.02 * orders
+    assert 2 * (1 - 1e-5) < privacy.epsilon_from_rdp(orders, together, delta=1e-5) <= 2.0
+
+
 def test_many_silos_are_calibrated_in_about_a_second():
     noise_for(Event(sampling="poisson", rate=0.3, number=10), eps=6.1, delta=1e-3, accountant="rdp")  # compiles
     sizes = np.arange(60, 199)

@@ -289,7 +289,9 @@ def test_likelihoods_at_the_ends_of_all_parameters():
     whole = beta_binomial.BetaBinomialTally.of([0, 9, 7, 0, 0], [3, 9, 7, 11, 0])
     assert beta_binomial.log_chance(whole, 0.3, 0.0, 0.0) == pytest.approx(2 * np.log(0.3) + 2 * np.log(0.7))
     nothing = beta_binomial.BetaBinomialTally.of([0, 0], [3, 5])
-    assert beta_binomial.log_chance(nothing, 0.0, 0.0, np.inf) == 0.0
+    for other in (3.0, np.inf):  # a mean of 0, whatever the spread
+        assert beta_binomial.log_chance(nothing, 0.0, 0.0, other) == 0.0
+        assert beta_binomial.log_chance(mixed, 0.0, 0.0, other) == -np.inf
     everything = beta_binomial.BetaBinomialTally.of([3, 5], [3, 5])
     assert beta_binomial.log_chance(everything, 1.0, np.inf, 0.0) == 0.0
     e = np.array([0.7, 2.0, 1.1, 0.9])

@@ -384,6 +384,12 @@ def test_the_model_keeps_its_arguments():
     assert summary["sd"][0] == pytest.approx(np.sqrt(summary["covariance"][0][0]))
 
 
+def test_a_prior_that_is_all_known_takes_no_step_and_noise_alone_takes_some():
+    Xs, Ys, _ = simulate(12)
+    assert LinearClients(ML, mu=MU, covariance=S, sigma2=0.49).fit(Xs, Ys).n_iter_ == 0
+    assert LinearClients(ML, mu=MU, covariance=S).fit(Xs, Ys).n_iter_ > 0
+
+
 def test_intervals_hold_the_truth_about_as_often_as_they_say():
     """100 clients of 8 rows, 20 replicates of 300 coefficients: the mean of 6,000 nearly independent events.
 
