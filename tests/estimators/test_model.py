@@ -99,6 +99,7 @@ def test_the_same_methods_in_the_same_shapes(name, n):
     draws = model.posterior_draws(300, seed=1)
     assert draws.shape == (300, *shape)
     assert np.array_equal(draws, model.posterior_draws(300, seed=1))
+    assert len(model.posterior_draws(1, seed=1)) == 1
     assert (np.abs(draws.mean(axis=0) - model.posterior_mean_) <= 6 * model.posterior_sd_ / 300**0.5 + 1e-9).all()
     assert model.predict() == pytest.approx(np.asarray(model.predict(), float))
     assert np.shape(model.predict()) == shape[1:]

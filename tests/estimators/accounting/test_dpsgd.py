@@ -126,6 +126,12 @@ def test_no_weights_beat_the_best_ones(sigma2s, data):
     assert aggregation.relative_excess(weights, sigma2s) * least == pytest.approx(excess, rel=1e-12)
 
 
+def test_eps_weights_add_to_one_along_any_axis():
+    eps = np.array([[1.0, 3.0, 4.0], [2.0, 2.0, 12.0]])
+    np.testing.assert_allclose(aggregation.eps_weights(eps), eps / np.array([[8.0], [16.0]]), rtol=1e-15)
+    np.testing.assert_allclose(aggregation.eps_weights(eps, axis=0), eps / np.array([3.0, 5.0, 16.0]), rtol=1e-15)
+
+
 def test_eps_weights_lose_the_squared_variation_of_eps_when_only_eps_differs():
     eps = np.array([0.5, 1.0, 4.0, 9.0])
     loss = aggregation.relative_excess(aggregation.eps_weights(eps), 1 / eps**2)

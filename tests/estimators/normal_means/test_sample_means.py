@@ -347,3 +347,19 @@ def test_passes_over_the_data_are_counted_one_by_one():
     law.look(0.5, np.array([-1.0, 0.0, 2.0]))
     law.look(0.7, np.array([-1.0, 0.0, 2.0]))
     assert law.passes == 2
+
+
+def test_grids_of_variances_are_as_fine_as_a_client_far_from_the_centre_needs():
+    """Also where its mean is the centre with the other sign: distributions by quadrature over the chi-square law."""
+    y, s2 = np.array([-20.0, 20.0, 20.5, 19.0, 21.0, 20.2]), np.array([9.0, 0.2, 14.0, 1.0, 30.0, 0.5])
+    model = SampleMeans("fixed", mu=20.0, tau2=1.0).fit(y, s2, 4)
+    assert np.isfinite(model.degrees_).all()
+    at = model.posterior_mean_ + 0.3 * model.posterior_sd_
+    for found, t, mean, v, d in zip(model.posterior_cdf(at), at, y, model.variances_, model.degrees_, strict=True):
+
+        def below(x, t=t, mean=mean, v=v, d=d):
+            noise = v * d / x
+            own = (mean + noise * 20.0) / (1 + noise)
+            return stats.norm.cdf((t - own) / np.sqrt(noise / (1 + noise))) * stats.chi2.pdf(x, d)
+
+        assert found == pytest.approx(integrate.quad(below, 0, np.inf, epsabs=1e-11, limit=500)[0], abs=1e-8)

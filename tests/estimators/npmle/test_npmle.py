@@ -509,6 +509,21 @@ def test_a_peak_inside_a_cell_is_where_its_polynomial_is_largest():
     assert heights[0] == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.parametrize("degree", [3, 5, 7])
+def test_peaks_are_the_maxima_of_their_polynomial(degree):
+    """Of random ones: none where there is no maximum, and all of them, but of degree 7 now and then one close to another."""
+    generator, x, missed = np.random.default_rng(0), np.linspace(0, 1, 4001), 0
+    places, heights = np.empty(9), np.empty(9)
+    for _ in range(300):
+        b = 3 + generator.normal(size=degree + 1)
+        slope = interpolate.BPoly(b[:, None], [0, 1]).derivative()(x)
+        tops = (x[:-1] + 1.25e-4)[(slope[:-1] > 0) & (slope[1:] <= 0)]
+        found = kernels.peaks(b[None], np.zeros(1, int), -np.ones(1, int), np.zeros(1), np.ones(1), -1.0, places, heights)
+        assert all(np.abs(tops - place).min(initial=1) < 1e-3 for place in places[:found])
+        missed += found != len(tops)
+    assert missed <= (degree == 7)
+
+
 def test_the_kernels_exponential():
     bits = np.empty(kernels.LANES, np.int64)
     for x in (np.linspace(kernels.FLOOR, 700, kernels.LANES), np.linspace(-1, 1, kernels.LANES)):

@@ -154,6 +154,7 @@ def test_arithmetic_of_variances_and_its_limits():
     assert limits.relative_precisions([[2.0, 8.0], [3.0, 1.0]], axis=1).tolist() == [[1.0, 0.25], [1 / 3, 1.0]]
     assert limits.pooled_variance([2.0, 1.0, 4.0], [4.0, 2.0, inf]) == 1.0
     assert limits.pooled_variance(1.0, [1e-320, 1e-320]) == pytest.approx(5e-321)
+    assert limits.pooled_variance([0.0, 2.0], [0.0, 1e-310]) == pytest.approx(5e-311)  # nobody is exact
     assert limits.pooled_variance(1.0, [inf, inf]) == inf
     assert limits.pooled_variance(1.0, [0.0, 3.0]) == 0.0
     keep, pull = limits.split([0.0, 1.0, 3.0, inf, -0.5])

@@ -164,6 +164,8 @@ def test_a_range_ends_where_the_density_has_fallen():
     reach = np.sqrt(2 * 13)
     assert (low[0], high[0]) == (pytest.approx(0.8 - reach, abs=1e-9), pytest.approx(0.8 + reach, abs=1e-9))
     assert not enough[0]  # 26 of 41 nodes are within, and 0.7 of them are wanted
+    at = np.linspace(-7.4, 7.4, 41)[None]  # 27 of 41
+    assert not posterior.shrunk(-((at - 0.3) ** 2) / 2, at, -7.4, 7.4, -20.0, 20.0)[2][0]
     at = np.linspace(-5.0, 6.0, 41)[None]
     low, high, enough = posterior.shrunk(-((at - 0.7) ** 2) / 2, at, -5.0, 6.0, -20.0, 20.0)
     assert enough[0]

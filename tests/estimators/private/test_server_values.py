@@ -14,6 +14,7 @@ from estimators.private import (
     PrivateRegressionMeans,
     RateReport,
     RegressionReport,
+    outlying,
     release_prior,
 )
 from estimators.private.central import noisy_moments
@@ -77,6 +78,15 @@ def test_errors_of_moments_are_their_formulas():
 def mean_report(value, noise, n=9, rounding=0.0, mechanism="gaussian", bounds=(-8.0, 8.0), **more):
     made = Guarantee(1.0, 1e-6, "row", "client", mechanism)
     return MeanReport("", n, made, value, noise, rounding, bounds, **more)
+
+
+@pytest.mark.parametrize("mechanism", ["staircase", "discrete-laplace", "gaussian"])
+def test_reports_without_noise_have_none_of_any_kind(mechanism):
+    estimates, normal, noise = outlying.read([mean_report(0.5, 0.0, mechanism=mechanism)] * 2, sigma2=1.0)
+    assert estimates.tolist() == [0.5, 0.5]
+    np.testing.assert_allclose(normal, 1 / 9, rtol=1e-15)
+    assert not noise.stairs.size
+    assert not noise.scale.any()
 
 
 def test_new_reports_have_the_variance_of_a_mean_of_rows_and_of_their_noise():

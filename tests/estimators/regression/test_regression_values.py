@@ -8,7 +8,7 @@ from scipy import optimize, stats
 from scipy.special import expit
 
 from estimators.numerics.quadrature import normal_grid
-from estimators.regression import gauss_hermite
+from estimators.regression import coefficient_model, gauss_hermite
 from estimators.regression import gradient_personalization as gp
 from estimators.regression.client_rows import ClientRows, Groups, RegressionTally, Tallies
 from estimators.regression.covariances import (
@@ -778,3 +778,21 @@ def test_warnings_point_at_the_callers_line():
             warnings.simplefilter("always")
             call()
         assert [w.filename for w in caught] == [__file__]
+
+
+def test_an_average_over_priors_has_the_moments_of_their_mixture():
+    """From any origin, which rounding alone is about."""
+    generator = np.random.default_rng(8)
+    weights, means = np.array([0.2, 0.5, 0.3]), generator.normal(3, 1, (3, 4, 2))
+    roots = generator.normal(size=(3, 4, 2, 2))
+    covariances = roots @ np.swapaxes(roots, -1, -2)
+    centre = np.einsum("k,kmd->md", weights, means)
+    away = means - centre
+    exact = np.einsum("k,kmij->mij", weights, covariances + away[..., :, None] * away[..., None, :])
+    for origin in (np.zeros((4, 2)), centre + 0.1):
+        parts = coefficient_model.Parts(origin)
+        for weight, mean, covariance in zip(weights, means, covariances, strict=True):
+            parts.add(weight, mean, covariance)
+        found, spread = parts.moments()
+        np.testing.assert_allclose(found, centre, rtol=1e-12)
+        np.testing.assert_allclose(spread, exact, rtol=1e-9, atol=1e-12)
