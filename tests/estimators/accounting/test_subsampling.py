@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from estimators.accounting import dpsgd, losses, privacy
+from estimators.accounting import dpsgd, losses, privacy, subsampling_kernels
 from estimators.accounting.accountants import divergences, epsilon, fixed_batch_rdp, noise_for
 from estimators.accounting.budget import guarantee
 from estimators.accounting.events import Event
@@ -104,6 +104,13 @@ def test_releases_beside_take_their_part(rate):
     assert z > noise_for(event, eps=2.0, delta=delta)
     with pytest.raises(ValueError, match="is spent by rho"):
         noise_for(event, eps=0.1, delta=delta, rho=rho)
+
+
+def test_an_excess_of_order_two_is_a_square():
+    """(1 + d)^2 - 1 - 2 d = d^2, for d on all branches: where digits cancel, in between, and where only the power counts."""
+    for d in (-0.9, -1e-9, 1e-6, 0.1, 0.3, 5.0, 2e6, 1e7, 1e9):
+        assert subsampling_kernels.log_excess(2.0, d) == pytest.approx(2 * np.log(abs(d)), rel=1e-13)
+    assert subsampling_kernels.log_excess(2.0, 0.0) == -np.inf
 
 
 def test_laplace_noise_beside_concentrated_privacy_spends_the_rest():

@@ -228,10 +228,12 @@ def test_a_search_that_starts_at_its_end_looks_once(monkeypatch, unit):
         compiled(q, weights, means, sds)
         assert sum(looks) == counted[0] > 75
         for way in (normal_mixture.quantile, compiled):
-            looks.clear(), counted.clear()
+            looks.clear()
+            counted.clear()
             way(q, weights, means, sds, start=end)
             assert sum(looks + counted) == 50
-        looks.clear(), counted.clear()
+        looks.clear()
+        counted.clear()
 
 
 def test_the_median_of_a_symmetric_mixture_is_its_centre():
