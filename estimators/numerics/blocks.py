@@ -13,7 +13,7 @@ __all__ = ["dot", "parts"]
 
 
 def parts(size: int, length: int) -> list[slice]:
-    """Return slices of `length`, or one where that is less, that cover 0..size-1; the last may be shorter."""
+    """Return slices that cover 0..size-1, each of `length` numbers, or of one where that is 0; the last may hold fewer."""
     length = max(1, length)
     return [slice(start, start + length) for start in range(0, size, length)]
 
