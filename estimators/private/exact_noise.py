@@ -254,11 +254,11 @@ def discrete_gaussian_delta(*, eps: float, sensitivity: int, sigma2: float) -> f
         return 0.0
     start = int(np.floor(eps * sigma2 / change - change / 2)) + 1
     width = int(12 * np.sqrt(sigma2)) + 40
-    tail = []
+    tail = 0.0
     for part in parts(2 * width, BLOCK):
         y = max(start, -width) + np.arange(part.start, min(part.stop, 2 * width), dtype=float)
         gain = -np.expm1(np.minimum(eps - change * (2 * y + change) / (2 * sigma2), 0.0))
-        tail.append(float(np.sum(np.exp(-(y**2) / (2 * sigma2)) * gain)))
+        tail += float(np.sum(np.exp(-(y**2) / (2 * sigma2)) * gain))
     around = np.arange(-60, 61) if sigma2 < 9 else None
     total = np.sqrt(2 * np.pi * sigma2) if around is None else np.sum(np.exp(-(around**2) / (2 * sigma2)))
-    return float(sum(tail) / total)
+    return float(tail / total)

@@ -151,10 +151,10 @@ def test_a_step_by_hand_with_weight_decay():
 @pytest.mark.parametrize("kind", ["reference", "numpy", "jax"])
 def test_weight_decay_is_the_gradient_of_half_a_square(kind, pull):
     """Two steps against their written form, with clipping, which leaves the decay alone."""
-    backend: Any = {"reference": ReferenceBackend, "numpy": lambda: NumpyBackend(dtype="float64", workers=1)}.get(kind)
     if kind == "jax":
         pytest.importorskip("jax", reason="the extra learn is not installed")
-    backend = JaxBackend(dtype="float64") if kind == "jax" else backend()
+    made: dict[str, Any] = {"reference": ReferenceBackend, "numpy": NumpyBackend, "jax": JaxBackend}
+    backend = made[kind](**({} if kind == "reference" else {"dtype": "float64"}))
     federation, work = synthetic_federation(clients=6, rows=25, seed=1), {"rule": "fixed", "n_steps": 2, "batch_size": 4}
     model = logistic_regression(10, federation.classes)
     plain, decaying = (

@@ -42,6 +42,15 @@ def test_quantile_inverts_cdf(seed, k, q):
         assert (normal_mixture.cdf(side * t + width, weights, side * means, sds) >= tail).all()
 
 
+@pytest.fixture
+def seen(monkeypatch):
+    """How many mixtures the plain loop looks at, look by look, and how many looks each call of the compiled one takes."""
+    looks, root, counted, loop = [], normal_mixture.taylor_root, [], mixture_kernels.quantiles
+    monkeypatch.setattr(normal_mixture, "taylor_root", lambda gap, *rest: (looks.append(gap.size), root(gap, *rest))[1])
+    monkeypatch.setattr(mixture_kernels, "quantiles", lambda *arguments: counted.append(loop(*arguments)))
+    return looks, counted
+
+
 def compiled(q, weights, means, sds, start=None):
     """Quantiles by the loop for very many mixtures."""
     return normal_mixture.quantile(q, weights, means, sds, start, compiled=True)
@@ -122,7 +131,7 @@ def test_the_bound_of_a_root_is_the_largest_next_derivative(degree):
     found, error = normal_mixture.taylor_root(np.array([-move * density]), derivatives, np.zeros(1), np.array([least]))
     assert found[0] == pytest.approx(move, rel=1e-14)
     rest = largest * move ** (degree + 1) / factorial(degree + 1) / density
-    assert rest < error[0] < 2.5 * rest
+    assert rest < error[0] < (2.2 if degree < 9 else 2.5) * rest
 
 
 def test_expansions_have_the_cumulants_of_their_laws():
@@ -182,14 +191,12 @@ def test_the_error_of_a_root_is_within_its_bound():
         (5, 1.0, 6.0, 0.9, 4.3, 18),
     ],
 )
-def test_how_often_a_search_looks(monkeypatch, k, apart, log_sds, q, average, most):
+def test_how_often_a_search_looks(seen, k, apart, log_sds, q, average, most):
     """Once for most posteriors, which are near normal laws; where laws have narrow parts it finds them in a few looks.
 
     The compiled loop looks as often at each mixture.
     """
-    looks, root, counted, loop = [], normal_mixture.taylor_root, [], mixture_kernels.quantiles
-    monkeypatch.setattr(normal_mixture, "taylor_root", lambda gap, *rest: (looks.append(gap.size), root(gap, *rest))[1])
-    monkeypatch.setattr(mixture_kernels, "quantiles", lambda *arguments: counted.append(loop(*arguments)))
+    looks, counted = seen
     generator = np.random.default_rng(12)
     weights, means = generator.dirichlet(np.ones(k), 300), generator.normal(0, apart, (300, k))
     sds = np.exp(generator.uniform(-log_sds, log_sds, (300, k)))
@@ -215,11 +222,9 @@ def test_where_a_search_starts_is_not_where_it_ends():
 
 
 @pytest.mark.parametrize("unit", [1.0, 2.0**40])
-def test_a_search_that_starts_at_its_end_looks_once(monkeypatch, unit):
+def test_a_search_that_starts_at_its_end_looks_once(seen, unit):
     """By both loops, in any unit, at laws far from normal ones, of which few are found in one look from elsewhere."""
-    looks, root, counted, loop = [], normal_mixture.taylor_root, [], mixture_kernels.quantiles
-    monkeypatch.setattr(normal_mixture, "taylor_root", lambda gap, *rest: (looks.append(gap.size), root(gap, *rest))[1])
-    monkeypatch.setattr(mixture_kernels, "quantiles", lambda *arguments: counted.append(loop(*arguments)))
+    looks, counted = seen
     generator = np.random.default_rng(14)
     weights, means = generator.dirichlet(np.ones(3), 50), unit * generator.normal(0, 3, (50, 3))
     sds = unit * np.exp(generator.uniform(-1, 1, (50, 3)))
