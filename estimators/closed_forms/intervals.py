@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Floats, Numbers
+from estimators.numerics.blocks import dot
 from estimators.numerics.validation import finite, fraction, nonnegative, paired, positive, probability, single
 
 __all__ = [
@@ -233,7 +234,7 @@ def second_moments(residuals: ArrayLike, s2: ArrayLike, weights: ArrayLike | Non
     whole = p.sum()
 
     def mean(x):
-        return float(np.einsum("i,i->", p, x) / whole)
+        return float(dot(p, x) / whole)
 
     w2, w4 = e**2 - s2, e**4 - 6 * s2 * e**2 + 3 * s2**2
     mu2 = max(mean(w2), 2 * float(np.mean((p * s2) ** 2)) / (whole * float(np.mean(p * s2))))
@@ -338,9 +339,9 @@ def linear_shrinkage(y: ArrayLike, s2: ArrayLike) -> Shrinkage:
         raise ValueError(f"y must hold at least two estimates of finite variance, got {some.sum()}")
     p = s2[some].min() / s2[some]
     p = p / p.sum()
-    centre = float(np.einsum("i,i->", p, y[some]))
+    centre = dot(p, y[some])
     mu2 = second_moments(y[some] - centre, s2[some], p).mu2
-    error = float(np.sqrt(np.einsum("i,i->", p**2, mu2 + s2[some])))
+    error = float(np.sqrt(dot(p**2, mu2 + s2[some])))
     return Shrinkage(centre, error, mu2, np.where(some, mu2 / (mu2 + np.where(some, s2, 1.0)), 0.0))
 
 

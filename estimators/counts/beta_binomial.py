@@ -433,12 +433,13 @@ class BetaBinomial(ConjugateModel):
         inside = np.where((a > 0) & (b > 0), inside, np.where((t > 0) if strict else (t >= 0), at_0, 0.0))
         return np.where(at_1 & ((t > 1) if strict else (t >= 1)), 1.0, inside)
 
-    def _density(self, mu, rho, rows, t):
+    def _densities(self, mu, rho, rows, t):
         from scipy.special import betaln, xlog1py, xlogy
 
         a, b = self._shapes(mu, rho, rows)
-        with np.errstate(over="ignore"):
-            return np.exp(xlogy(a - 1, t) + xlog1py(b - 1, -t) - betaln(a, b))
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            density = np.exp(xlogy(a - 1, t) + xlog1py(b - 1, -t) - betaln(a, b))
+            return np.array([density, density * ((a - 1) / t - (b - 1) / (1 - t))])
 
     def _quantile(self, mu, rho, rows, q):
         from scipy.special import betaincinv

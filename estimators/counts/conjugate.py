@@ -230,13 +230,13 @@ class ConjugateModel(ClientModel):
 
     A subclass sets ``components_``, the Priors whose posteriors are averaged (one of weight 1 for a prior taken as known),
     and ``clients_`` (arrays of the data, one entry per client), and has functions of (location, rho, rows) with rows of
-    the data: ``_moments`` (mean and variance), ``_cdf`` and ``_density`` (also of t), ``_quantile`` (also of q; for one
-    prior); ``_alike_quantile``, of (mean, sd, q), of the law of the family with these moments; ``_draws`` (also of a
-    generator); ``_strength`` (the ratio of the weights that a client's own estimate and the prior's mean get in its
-    posterior mean); and, as both parameters of a posterior are sums, ``_first`` (the stated prior's part of them),
-    ``_added`` (the client's part) and ``_given`` (the data of that part).  ``_learnt`` is what priors were averaged over, on
-    the scale of the search, where ``_prior_moments`` gives their means and sds, and ``_keys`` are whole numbers, equal for
-    clients with equal data.
+    the data: ``_moments`` (mean and variance), ``_cdf`` and ``_densities`` (also of t; the density and its derivative),
+    ``_quantile`` (also of q; for one prior); ``_alike_quantile``, of (mean, sd, q), of the law of the family with these
+    moments; ``_draws`` (also of a generator); ``_strength`` (the ratio of the weights that a client's own estimate and the
+    prior's mean get in its posterior mean); and, as both parameters of a posterior are sums, ``_first`` (the stated prior's
+    part of them), ``_added`` (the client's part) and ``_given`` (the data of that part).  ``_learnt`` is what priors were
+    averaged over, on the scale of the search, where ``_prior_moments`` gives their means and sds, and ``_keys`` are whole
+    numbers, equal for clients with equal data.
 
     After `fit` or `posterior`, ``weights_`` (m,) is the weight of each client's own estimate in its posterior mean: how
     much the latter moves when the former moves by one.  Posterior means are linear in own estimates whether or not they
@@ -253,7 +253,7 @@ class ConjugateModel(ClientModel):
     _support = (0.0, np.inf)
     _moments: Callable[..., np.ndarray]  # two rows
     _cdf: Callable[..., Floats]
-    _density: Callable[..., Floats]
+    _densities: Callable[..., np.ndarray]  # two rows
     _quantile: Callable[..., Floats]
     _alike_quantile: Callable[..., Floats]
     _draws: Callable[..., Floats]
@@ -419,8 +419,8 @@ class ConjugateModel(ClientModel):
         def at(function):
             return lambda t, i: self._mixed(function, tuple(column[i] for column in rows), t)
 
-        cdf, density = at(lambda *args: self._cdf(*args, False)), at(self._density)
-        return quantiles(cdf, density, q, low, high, guess)
+        cdf, densities = at(lambda *args: self._cdf(*args, False)), at(self._densities)
+        return quantiles(cdf, densities, q, low, high, guess)
 
 
 def from_zero(t: Floats) -> Floats:

@@ -249,7 +249,7 @@ class CountRegression(ClientModel):
             return from_zero(each[0])
         found = quantiles(
             lambda t, rows: weights @ self.law_cdf(first[:, rows], second[:, rows], t),
-            lambda t, rows: weights @ self.law_density(first[:, rows], second[:, rows], t),
+            lambda t, rows: [weights @ self.law_density(first[:, rows], second[:, rows], t)],
             q, from_zero(each.min(axis=0)), each.max(axis=0), weights @ each,
         )  # fmt: skip
         return from_zero(found)
@@ -348,7 +348,7 @@ class CountRegression(ClientModel):
         logs = np.log(np.clip(self.law_quantile(first, second, q), 1e-300, 1e300))
 
         def density(u, rows):
-            return weights @ (self.law_density(first, second, np.exp(u)) * np.exp(u))
+            return [weights @ (self.law_density(first, second, np.exp(u)) * np.exp(u))]
 
         with np.errstate(over="ignore"):  # far beyond a law's end
             found = quantiles(

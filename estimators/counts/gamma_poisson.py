@@ -412,13 +412,14 @@ class GammaPoisson(ConjugateModel):
         x, e = rows
         return gammainc(1 / rho + x, (1 / (rho * mu) + e) * np.maximum(t, 0.0))
 
-    def _density(self, mu, rho, rows, t):
+    def _densities(self, mu, rho, rows, t):
         from scipy.special import gammaln, xlogy
 
         x, e = rows
         shape, rate = 1 / rho + x, 1 / (rho * mu) + e
-        with np.errstate(over="ignore"):
-            return rate * np.exp(xlogy(shape - 1, rate * t) - rate * t - gammaln(shape))
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            density = rate * np.exp(xlogy(shape - 1, rate * t) - rate * t - gammaln(shape))
+            return np.array([density, density * ((shape - 1) / t - rate)])
 
     def _quantile(self, mu, rho, rows, q):
         from scipy.special import gammaincinv

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
+from estimators.numerics.blocks import dot
 from estimators.numerics.validation import finite
 
 __all__ = ["Design", "Regression", "left_out", "read_covariates"]
@@ -71,7 +72,7 @@ class Design:
                 shares = np.einsum("ij,i->j", Q, rest)
                 R[: len(used), j] += shares
                 rest -= np.einsum("ij,j->i", Q, shares)
-            size = np.sqrt(np.einsum("i,i->", rest, rest))
+            size = np.sqrt(dot(rest, rest))
             if size > SAME * length[j]:
                 R[len(used), j] = size
                 Q, used = np.column_stack([Q, rest / size]), [*used, j]
@@ -123,7 +124,7 @@ class Regression:
         self.passes = 0
         self.v_range = (v.min(), v.max()) if v.size else (1.0, 1.0)
         self.equal = self.v_range[0] == self.v_range[1] and v.size > 0
-        self.within = float(np.einsum("i,i->", self.y, self.y)) if self.equal else 0.0
+        self.within = dot(self.y, self.y) if self.equal else 0.0
         self.spread = float(np.ptp(self.y)) if v.size else 0.0
 
     def solve(self, tau2s: Floats) -> Iterable[tuple[int, Floats, Floats, Floats, Floats]]:
@@ -148,7 +149,7 @@ class Regression:
 
     def squares(self, tau2s: Floats) -> Floats:
         """Return the sum of squared residuals over their variances at each of `tau2s`."""
-        return np.array([np.einsum("i,i->", e, e) for *_, e in self.solve(tau2s)])
+        return np.array([dot(e, e) for *_, e in self.solve(tau2s)])
 
     def traces(self, tau2: float) -> tuple[float, float, float]:
         """Return the sums of w and of w^2, and the trace of (X'W X)^-1 X'W^2 X."""
@@ -171,7 +172,7 @@ class Regression:
         for k, w, _, R, e in self.solve(tau2s):
             if mu is not None:
                 e = np.sqrt(w) * (self.y - np.einsum("ip,p->i", self.basis, mu - self.start))
-            found[k] = np.sum(np.log(w)) - self.size * np.log(2 * np.pi) - np.einsum("i,i->", e, e)
+            found[k] = np.sum(np.log(w)) - self.size * np.log(2 * np.pi) - dot(e, e)
             if self.restricted if restricted is None else restricted:
                 found[k] -= 2 * np.sum(np.log(np.abs(np.diag(R))))
         return found / 2

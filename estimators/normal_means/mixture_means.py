@@ -208,7 +208,8 @@ class MixtureMeans(ClientModel):
 
         def density(t, rows):
             sd = np.where(sds[:, rows] > 0, sds[:, rows], np.inf)
-            return np.einsum("km,km->m", weights[:, rows] / sd, np.exp(-0.5 * ((t - centres[:, rows]) / sd) ** 2)) / ROOT_2PI
+            heights = np.exp(-0.5 * ((t - centres[:, rows]) / sd) ** 2)
+            return [np.einsum("km,km->m", weights[:, rows] / sd, heights) / ROOT_2PI]
 
         everyone = np.arange(m * d)
         for atom in self._mus[self.tau2s_ == 0]:

@@ -15,7 +15,7 @@ from estimators.normal_means.meta_regression import Design
 from estimators.normal_means.tau2_likelihood import BLOCK, MANY
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
-from estimators.numerics.blocks import dot, parts
+from estimators.numerics.blocks import dot, dots, parts
 from estimators.numerics.surfaces import from_cells
 from estimators.numerics.validation import finite, fraction, single
 
@@ -207,7 +207,7 @@ class NormalPosteriors(ClientModel):
             logs = np.log(np.maximum(shares, 1e-300)) + (np.log(variance) + residual**2 / variance) / 2
             weights = np.exp(logs - logs.max(axis=1, keepdims=True))
             weights /= weights.sum(axis=1, keepdims=True)
-            found.append(np.einsum("ik,ik->i", weights, ndtr(residual / np.sqrt(variance))))
+            found.append(dots(weights, ndtr(residual / np.sqrt(variance))))
         return np.concatenate(found)
 
 

@@ -18,7 +18,7 @@ from estimators.normal_means.normal_posteriors import HUGE, MANY_PAIRS
 from estimators.normal_means.tau2_likelihood import MANY
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Floats
-from estimators.numerics.blocks import dot, parts
+from estimators.numerics.blocks import dot, dots, parts
 from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.units import LOG2, gaussian_unit, represented
 from estimators.numerics.validation import choice, finite, fraction, paired, single
@@ -154,13 +154,13 @@ class PointNormalMeans(ClientModel):
         modes, sds = nodes.modes[nodes.laws], nodes.mode_sds[nodes.laws]
         for rows, p, rest, own, means, variances in self.mixtures():
             whole = np.maximum(p.sum(axis=1), 1e-300)
-            inside = np.einsum("ik,ik->i", p, means)
+            inside = dots(p, means)
             mean = inside + np.einsum("ik,k->i", rest, modes)
-            spread = np.einsum("ik,ik->i", p, variances + (means - mean[:, None]) ** 2)
-            spread += np.einsum("ik,ik->i", rest, sds**2 + (modes - mean[:, None]) ** 2)
+            spread = dots(p, variances + (means - mean[:, None]) ** 2)
+            spread += dots(rest, sds**2 + (modes - mean[:, None]) ** 2)
             centre = inside / whole
-            slab_spread = np.einsum("ik,ik->i", p, variances + (means - centre[:, None]) ** 2) / whole
-            weight = np.einsum("ik,ik->i", p, own)
+            slab_spread = dots(p, variances + (means - centre[:, None]) ** 2) / whole
+            weight = dots(p, own)
             found[:, rows] = whole, weight, centre, np.sqrt(slab_spread), mean, np.sqrt(spread)
         found[[3, 5]] = np.where(np.isinf(self.variances_), np.inf, found[[3, 5]])  # the law of tau2 has no mean
         found[[2, 4]] = origin + unit * found[[2, 4]]

@@ -20,7 +20,7 @@ from estimators.normal_means.tau2_likelihood import BLOCK, MarginalLikelihood, R
 from estimators.normal_means.variances import moderated_variances
 from estimators.numerics import normal_mixture
 from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints
-from estimators.numerics.blocks import parts
+from estimators.numerics.blocks import dots, parts
 from estimators.numerics.units import shifted
 from estimators.numerics.validation import choice, count, finite, fraction, nonnegative, paired, single
 
@@ -188,10 +188,10 @@ class SampleMeans(GaussianMeans):
     def set_averages(self, shares: Floats) -> None:
         """Set posterior means, sds and own weights, in the units of the fit."""
         for rows, weights, own, means, variances in self.laws():
-            self.weights_[rows] = np.einsum("ik,ik->i", weights, own)
-            mean = np.einsum("ik,ik->i", weights, means)
+            self.weights_[rows] = dots(weights, own)
+            mean = dots(weights, means)
             self.posterior_mean_[rows] = mean
-            self.posterior_sd_[rows] = np.sqrt(np.einsum("ik,ik->i", weights, variances + (means - mean[:, None]) ** 2))
+            self.posterior_sd_[rows] = np.sqrt(dots(weights, variances + (means - mean[:, None]) ** 2))
 
     def posterior_cdf(self, t: ArrayLike, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
@@ -215,9 +215,8 @@ class SampleMeans(GaussianMeans):
         """Return the posteriors' quantiles of several levels, array (levels, m): their laws take as long as one quantile."""
         found = np.empty((len(levels), self.estimates_.size))
         for rows, weights, _, means, variances in self.laws():
-            law = weights, means, np.sqrt(variances)
-            for of_level, q in zip(found, levels, strict=True):
-                of_level[rows] = normal_mixture.quantile(q, *law, compiled=found.shape[1] >= normal_mixture.MANY)
+            law, compiled = (weights, means, np.sqrt(variances)), found.shape[1] >= normal_mixture.MANY
+            found[:, rows] = normal_mixture.quantile(np.array(levels)[:, None], *law, compiled=compiled)
         return shifted(found, self._exponent)
 
     @property

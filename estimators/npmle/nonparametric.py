@@ -23,6 +23,7 @@ from estimators.npmle import dirichlet
 from estimators.npmle.clients import shapes
 from estimators.npmle.solver import read_grid
 from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints
+from estimators.numerics.blocks import parts
 from estimators.numerics.mixture_draws import drawn_parts
 from estimators.numerics.validation import count, finite, nonnegative, paired, probability, single
 
@@ -122,8 +123,8 @@ class Nonparametric(ClientModel):
         """Yield posterior probabilities, clients by atoms, for blocks of clients, under the fitted prior."""
         with np.errstate(divide="ignore"):
             log_masses = np.log(self.masses_)
-        for begin in range(0, self.first_.size, BLOCK):
-            weights = self.log_likelihoods(self.t_, slice(begin, begin + BLOCK))
+        for some in parts(self.first_.size, BLOCK):
+            weights = self.log_likelihoods(self.t_, some)
             weights += log_masses
             weights -= weights.max(axis=1, keepdims=True)
             np.exp(weights, out=weights)
@@ -208,8 +209,7 @@ class Nonparametric(ClientModel):
     def parts(self) -> list[slice]:
         """Return slices of clients whose tables over the cells are of a size."""
         assert self._drawn is not None
-        length = max(1, CELLS // self._drawn[0].low.size)
-        return [slice(begin, begin + length) for begin in range(0, self.first_.size, length)]
+        return parts(self.first_.size, CELLS // self._drawn[0].low.size)
 
     def averaged_quantiles(self, levels: list[float]) -> Floats:
         """Return quantiles of the averages, array (levels, m); within a cell probability is even."""

@@ -5,7 +5,7 @@ Belongs here: solving f(x) = 0, and F_i(t_i) = q for all i together.  The distri
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ def root(function: Callable[[float], float], low: float, high: float, **toleranc
 
 def quantiles(
     cdf: Callable[[Floats, Ints], Floats],
-    density: Callable[[Floats, Ints], Floats],
+    derivatives: Callable[[Floats, Ints], Sequence[Floats] | Floats],
     q: float | Floats,
     low: Floats,
     high: Floats,
@@ -37,17 +37,19 @@ def quantiles(
 ) -> Floats:
     """Return the smallest t_i in [low_i, high_i] with F_i(t_i) >= q, to rounding, by Newton's method kept inside brackets.
 
-    Where Newton's step leaves its bracket, or is not half of the one before the last (a jump, a flat stretch), the bracket
-    is halved instead, so that every entry settles, on a jump too.
+    By Halley's where the density has a derivative and changes little along the step.  Where the step leaves its bracket, or
+    is not half of the one before the last (a jump, a flat stretch), the bracket is halved instead, so that every entry
+    settles, on a jump too.
 
     Parameters
     ----------
-    cdf, density : functions of (t, rows), an array of values and the positions of the laws that they belong to.
+    cdf, derivatives : functions of (t, rows), an array of values and the positions of the laws that they belong to;
+        `derivatives` returns densities, or densities and their derivatives.
     q : number in (0, 1).
     low, high, start : arrays (m,); the quantiles lie in [low, high]; `start` is a guess.
 
     >>> F = lambda t, rows: t**2
-    >>> quantiles(F, lambda t, rows: 2 * t, 0.25, np.zeros(1), np.ones(1), np.array([0.9])).round(12).tolist()
+    >>> quantiles(F, lambda t, rows: [2 * t], 0.25, np.zeros(1), np.ones(1), np.array([0.9])).round(12).tolist()
     [0.5]
     """
     low, high = np.array(low, float), np.array(high, float)
@@ -62,13 +64,17 @@ def quantiles(
         high[rows] = np.where(enough, here, high[rows])
         low[rows] = np.where(enough, low[rows], here)
         a, b = low[rows], high[rows]
-        slope = density(here, rows)
+        slope, *second = derivatives(here, rows)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             step = np.where((slope > 0) & (slope < np.inf), gap / slope, np.nan)
+            change = step * (second[0] if second else np.inf) / slope  # of the density along it, as a share
+            step = np.where(np.abs(change) < 0.5, step / (1 - change / 2), step)
         following, middle = here - step, a + (b - a) / 2
         inside = (following >= a) & (following <= b) & (np.abs(step) <= before[rows] / 2)
-        # The next error is of the order of its square; not by an end where a law has much within 1e-9 of it.
-        near = inside & (np.abs(step) <= 1e-9 * np.abs(here)) & (np.abs(gap) <= 1e-6 * np.minimum(q, 1 - q))
+        # The next error is of the order of its square, or cube; not by an end where a law has much within that of it.
+        smooth = np.abs(change) <= 1e-3
+        near = inside & (np.abs(step) <= np.where(smooth, 1e-6, 1e-9) * np.abs(here))
+        near &= np.abs(gap) <= np.where(smooth, 1e-4, 1e-6) * np.minimum(q, 1 - q)
         stuck = ~near & ((b - a <= 4e-16 * np.maximum(np.abs(a), np.abs(b))) | (middle <= a) | (middle >= b))
         following = np.where(inside, following, middle)
         t[rows] = np.where(stuck, b, following)

@@ -6,17 +6,17 @@ Belongs here: arithmetic of given mixtures.  The models whose posteriors they ar
 
 from __future__ import annotations
 
-from math import factorial
+from typing import NamedTuple
 
 import numpy as np
 
-from estimators.numerics.arrays import ArrayLike, Floats, Numbers
-from estimators.numerics.blocks import parts
+from estimators.numerics.arrays import ArrayLike, Floats, Ints, Numbers
+from estimators.numerics.blocks import dots, parts
 
 __all__ = ["cdf", "quantile"]
 
 MANY = 8192  # mixtures from which on the compiled twin is worth the time to load it
-BLOCK = 1 << 16  # numbers in a work array
+BLOCK = 1 << 14  # numbers in a work array: half a dozen stay in a core's cache
 DEGREE = 11  # of the Taylor polynomial whose root ends a search
 EXACT = 1e-12  # by how many standard deviations of a mixture its quantile may be off
 ROOT = np.sqrt(2 * np.pi)
@@ -64,56 +64,80 @@ def quantile(
 
     Parameters
     ----------
-    q : number in (0, 1), or array (...) with one for each mixture.
+    q : number in (0, 1), or array broadcasting against means[..., 0]; several levels of the same laws, on axes before
+        theirs, are found faster together.
     weights, means, sds : arrays (..., K); sds > 0, except that a mixture may be one point, with all sds 0.
     start : array (...), where to look first, if more is known than the cumulants tell.
     compiled : whether the loop is the compiled one; None for `MANY` mixtures or more.  It is for who asks part by part.
 
     >>> quantile(0.75, [0.5, 0.5], [2.0, 2.0], [0.0, 0.0]).tolist()
     2.0
-    >>> round(float(quantile(0.5, [0.5, 0.5], [-1.0, 1.0], [1.0, 1.0])), 12)
-    0.0
+    >>> quantile([0.25, 0.5], [0.5, 0.5], [-1.0, 1.0], [1.0, 1.0]).round(4).tolist()
+    [-1.0573, 0.0]
     """
     from scipy.special import ndtri
 
     laws = [np.asarray(a, float) for a in (weights, means, sds)]
     weights, means, sds = (np.broadcast_to(a, np.broadcast_shapes(*(b.shape for b in laws))) for a in laws)
-    q = np.broadcast_to(np.asarray(q, float), means.shape[:-1])
-    shape, k = q.shape, means.shape[-1]
+    of_laws, k, q = means.shape[:-1], means.shape[-1], np.asarray(q, float)
+    shape = np.broadcast_shapes(q.shape, of_laws)
     if k == 1:
         return (means + ndtri(q)[..., None] * sds)[..., 0]
     weights, means, sds = (a.reshape(-1, k) for a in (weights, means, sds))
-    q, mirror = q.ravel(), np.where(q.ravel() > 0.5, -1.0, 1.0)
-    normal, q = ndtri(q) * mirror, np.where(mirror < 0, 1 - q, q)
-    first = np.full(q.size, np.nan) if start is None else np.broadcast_to(np.asarray(start, float), shape).ravel()
-    found = np.empty(q.size)
-    if q.size >= MANY if compiled is None else compiled:
+    levels = np.broadcast_to(q, shape).reshape(-1, len(means))
+    first = np.full(len(means), np.nan) if start is None else np.broadcast_to(np.asarray(start, float), of_laws).ravel()
+    mirror = np.where(levels > 0.5, -1.0, 1.0)
+    normal, levels = ndtri(levels) * mirror, np.where(mirror < 0, 1 - levels, levels)
+    found = np.empty(levels.shape)
+    if len(means) >= MANY if compiled is None else compiled:
         from estimators.numerics.mixture_kernels import quantiles
 
-        quantiles(q, normal, mirror, weights, means, sds, first, DEGREE, EXACT, SMALLEST, found)
+        for level in zip(levels, normal, mirror, found, strict=True):
+            quantiles(*level[:3], weights, means, sds, first, DEGREE, EXACT, SMALLEST, level[3])
         return found.reshape(shape)
-    for some in parts(q.size, BLOCK // k):
-        found[some] = searched(q[some], normal[some], mirror[some], weights[some], means[some], sds[some], first[some])
+    for some in parts(len(means), BLOCK // k):
+        law = scaled(weights[some], means[some], sds[some])
+        for level in zip(levels, normal, mirror, found, strict=True):
+            level[3][some] = searched(*(each[some] for each in level[:3]), law, first[some])
     return found.reshape(shape)
 
 
-def searched(
-    q: Floats, normal: Floats, mirror: Floats, weights: Floats, means: Floats, sds: Floats, first: Floats
-) -> Floats:
-    """Return quantiles of mixtures (m, K) at q <= 1/2, of their mirrored laws where `mirror` is -1.
+class Laws(NamedTuple):
+    """Mixtures (m, K) in units 2^`unit` that no number of a row exceeds, so that no derivative is too small to count.
 
-    `normal` holds the quantiles of the standard normal law, `first` where to look first, or NaN.  All is done in units that
-    no number of a row exceeds, so that no derivative is too small to count.
+    With their means, sds, skewness and excess, arrays (m,), as `mean`, `spread`, `skew` and `heavy`.
     """
-    from scipy.special import ndtr
 
+    weights: Floats
+    means: Floats
+    sds: Floats
+    unit: Ints
+    mean: Floats
+    spread: Floats
+    skew: Floats
+    heavy: Floats
+
+
+def scaled(weights: Floats, means: Floats, sds: Floats) -> Laws:
+    """Return the Laws of mixtures (m, K)."""
     unit = np.maximum(np.frexp(np.abs(means).sum(axis=1) + sds.sum(axis=1))[1], SMALLEST)
-    scale = np.ldexp(mirror, -unit)
-    means, sds, first = means * scale[:, None], sds * np.abs(scale)[:, None], first * scale
-    own = means + normal[:, None] * sds
+    scale = np.ldexp(1.0, -unit)[:, None]
+    means, sds = means * scale, sds * scale
+    return Laws(weights, means, sds, unit, *cumulants(weights, means, sds))
+
+
+def searched(q: Floats, normal: Floats, mirror: Floats, laws: Laws, first: Floats) -> Floats:
+    """Return quantiles of mixtures at q <= 1/2, of their mirrored laws where `mirror` is -1.
+
+    `normal` holds the quantiles of the standard normal law, `first` where to look first, or NaN.
+    """
+    weights, means, sds, unit, mean, spread, skew, heavy = laws
+    means = means * mirror[:, None]
+    own = normal[:, None] * sds
+    own += means
     low, high = own.min(axis=1), own.max(axis=1)
-    spread, t = expanded(normal, weights, means, sds)
-    t = np.clip(np.where(np.isnan(first), t, first), low, high)
+    t = mirror * mean + spread * expanded(normal, mirror * skew, heavy)
+    t = np.clip(np.where(np.isnan(first), t, np.ldexp(mirror * first, -unit)), low, high)
     going = high > low
     found, exact, least = np.where(going, t, low), EXACT * spread, sds.min(axis=1)
     rows, before = np.arange(q.size), 2 * (high - low)
@@ -123,18 +147,9 @@ def searched(
             rows, t, low, high, q = rows[going], t[going], low[going], high[going], q[going]
             exact, least, before, last = exact[going], least[going], before[going], last[going]
             weights, means, sds = weights[going], means[going], sds[going]
-        inverse = 1 / sds
-        z = (t[:, None] - means) * inverse
-        gap = np.einsum("ik,ik->i", weights, ndtr(z)) - q
-        heights = np.exp(-0.5 * z * z) * (weights * inverse / ROOT)
-        derivatives, older = [heights.sum(axis=1)], np.zeros_like(heights)
-        z *= -inverse
-        inverse *= inverse
+        gap, derivatives = looked(t, weights, means, sds)
+        gap -= q
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            for r in range(DEGREE - 1):  # Hermite's recurrence, in units of each component
-                older *= r * inverse
-                older, heights = heights, z * heights - older
-                derivatives.append(heights.sum(axis=1))
             step = householder(gap, *derivatives[:3])
             move, error = taylor_root(gap, derivatives, -step, least)
             root, new = t + move, t - step
@@ -155,34 +170,72 @@ def householder(gap: Floats, density: Floats, slope: Floats, bend: Floats) -> Fl
     return np.where(np.maximum(np.abs(a), np.abs(b)) < 0.5, step * (6 - 3 * a) / (6 - 6 * a + b), step)
 
 
-def taylor_root(gap: Floats, derivatives: list[Floats], move: Floats, least: Floats) -> tuple[Floats, Floats]:
+def looked(t: Floats, weights: Floats, means: Floats, sds: Floats) -> tuple[Floats, Floats]:
+    """Return the distribution functions of mixtures (m, K) at t (m,) and their derivatives there, array (`DEGREE`, m)."""
+    from scipy.special import ndtr
+
+    derivatives, inverse = np.empty((DEGREE, t.size)), 1 / sds
+    z = t[:, None] - means
+    z *= inverse
+    below = dots(weights, ndtr(z))
+    heights = z * z
+    heights *= -0.5
+    np.exp(heights, out=heights)
+    heights *= weights
+    heights *= inverse
+    heights *= 1 / ROOT
+    z *= inverse
+    inverse *= inverse
+    older, product, factor = np.zeros_like(heights), np.empty_like(heights), np.zeros_like(heights)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for derivative in derivatives:  # Hermite's recurrence, in units of each component, without new arrays
+            np.einsum("ik->i", heights, out=derivative)
+            np.multiply(z, heights, out=product)
+            older *= factor
+            np.subtract(product, older, out=older)
+            older, heights = heights, older
+            factor += inverse
+    derivatives[1::2] *= -1
+    return below, derivatives
+
+
+def taylor_root(gap: Floats, derivatives: Floats, move: Floats, least: Floats) -> tuple[Floats, Floats]:
     """Return how far off the root of the Taylor polynomial is, nearly `move`, and what bounds its error.
 
     `least` is the smallest sd of a component.  |He_n(x)| exp(-x^2 / 4) < 1.09 sqrt(n!) (Cramer), so that the derivative
     after the last is nowhere more than 1.09 sqrt(n! / (2 pi)) / least^(n + 1), with n of them at hand.
     """
-    degree, change = len(derivatives), np.zeros_like(gap)
+    orders = np.arange(1.0, len(derivatives) + 1)
+    factorials = np.multiply.accumulate(orders)
+    terms = np.stack(derivatives, axis=1) / factorials
+    slopes, powers, change = terms * orders, np.ones_like(terms), np.zeros_like(gap)
     for _ in range(3):
-        value = slope = np.zeros_like(gap)
-        for r in range(degree, 0, -1):
-            value = derivatives[r - 1] + value * move / (r + 1)
-            slope = derivatives[r - 1] + slope * move / r
+        np.multiply.accumulate(np.broadcast_to(move[:, None], powers[:, 1:].shape), axis=1, out=powers[:, 1:])
+        value, slope = dots(terms, powers), dots(slopes, powers)
         change = (gap + value * move) / slope
         move = move - change
-    rest = 1.09 / ROOT / (degree + 1) / np.sqrt(factorial(degree)) * (np.abs(move) / least) ** (degree + 1)
+    degree = orders.size
+    rest = 1.09 / ROOT / (degree + 1) / np.sqrt(factorials[-1]) * (np.abs(move) / least) ** (degree + 1)
     return move, np.abs(change) + rest / derivatives[0]
 
 
-def expanded(z: Floats, weights: Floats, means: Floats, sds: Floats) -> tuple[Floats, Floats]:
-    """Return sds of mixtures and their quantiles by Cornish and Fisher's expansion, where a normal law is near, at z."""
-    mean = np.einsum("ik,ik->i", weights, means)
-    away, variances = means - mean[:, None], sds**2
-    squares = away**2
-    second = np.einsum("ik,ik->i", weights, squares + variances)
-    third = np.einsum("ik,ik->i", weights, away * (squares + 3 * variances))
-    fourth = np.einsum("ik,ik->i", weights, squares * squares + 6 * squares * variances + 3 * variances * variances)
+def cumulants(weights: Floats, means: Floats, sds: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the means, sds, skewness and excess of mixtures (m, K)."""
+    mean = dots(weights, means)
+    away, variances = means - mean[:, None], sds * sds
+    squares = away * away
+    far, wide = weights * squares, weights * variances
+    second = far.sum(axis=1) + wide.sum(axis=1)
+    third = dots(far, away) + 3 * dots(wide, away)
+    fourth = dots(far, squares) + 6 * dots(far, variances) + 3 * dots(wide, variances)
     spread = np.sqrt(second)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        skew, heavy = third / (second * spread), fourth / second**2 - 3
-        moved = skew * (z * z - 1) / 6 + heavy * (z**3 - 3 * z) / 24 - skew * skew * (2 * z**3 - 5 * z) / 36
-    return spread, mean + spread * (z + np.where((np.abs(skew) < 1) & (np.abs(heavy) < 2), moved, 0.0))
+        return mean, spread, third / (second * spread), fourth / second**2 - 3
+
+
+def expanded(z: Floats, skew: Floats, heavy: Floats) -> Floats:
+    """Return Cornish and Fisher's expansion of quantiles, in sds, at those z of a normal law; z where it is not near."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        square = z * z
+        moved = skew * (square - 1) / 6 + z * (heavy * (square - 3) / 24 - skew * skew * (2 * square - 5) / 36)
+    return z + np.where((np.abs(skew) < 1) & (np.abs(heavy) < 2), moved, 0.0)

@@ -11,14 +11,15 @@ from functools import cache
 import numpy as np
 
 from estimators.numerics.arrays import Floats
+from estimators.numerics.blocks import dot
 
 __all__ = ["deviation", "gauss", "normal_grid"]
 
 
 def deviation(x: Floats, mass: Floats) -> float:
     """Return the standard deviation of a law of points x with probabilities `mass`."""
-    mean = np.einsum("i,i->", mass, x)
-    return float(np.sqrt(np.einsum("i,i->", mass, (x - mean) ** 2)))
+    mean = dot(mass, x)
+    return float(np.sqrt(dot(mass, (x - mean) ** 2)))
 
 
 def gauss(x: Floats, mass: Floats, places: int) -> tuple[Floats, Floats]:
@@ -33,16 +34,16 @@ def gauss(x: Floats, mass: Floats, places: int) -> tuple[Floats, Floats]:
     >>> round(float(mass @ points), 12), round(float(mass @ points**3), 12)
     (2.0, 20.0)
     """
-    mean, sd = float(np.einsum("i,i->", mass, x)), deviation(x, mass)
+    mean, sd = dot(mass, x), deviation(x, mass)
     z = (x - mean) / sd
     vectors, diagonal, beside = [np.sqrt(mass)], [], []
     for _ in range(places):
         image = z * vectors[-1]
-        diagonal.append(np.einsum("i,i->", image, vectors[-1]))
+        diagonal.append(dot(image, vectors[-1]))
         for _ in range(2):  # Gram-Schmidt twice is enough
             for vector in vectors:
-                image = image - np.einsum("i,i->", image, vector) * vector
-        beside.append(np.sqrt(np.einsum("i,i->", image, image)))
+                image = image - dot(image, vector) * vector
+        beside.append(np.sqrt(dot(image, image)))
         vectors.append(image / beside[-1])
     roots, axes = np.linalg.eigh(np.diag(diagonal) + np.diag(beside[:-1], 1) + np.diag(beside[:-1], -1))
     return mean + sd * roots, axes[0] ** 2

@@ -21,6 +21,7 @@ import numpy as np
 from estimators.accounting.budget import Guarantee
 from estimators.model import ClientModel
 from estimators.numerics.arrays import ArrayLike, Floats
+from estimators.numerics.blocks import dot
 from estimators.numerics.inversion import lattice_quantile
 from estimators.numerics.validation import choice, finite, fraction, instance, listing, nonnegative, single
 from estimators.private.mean_posterior import MeanClients, TruncatedNormals, new_estimates
@@ -358,9 +359,9 @@ def integrated(x: Floats, variances: Floats, reports: Sequence[MeanReport], sigm
     def given_tau(tau):
         precision = 1 / (tau**2 + variances)
         total = precision.sum()
-        mu = np.einsum("i,i->", precision, y) / total
+        mu = dot(precision, y) / total
         terms = np.log(precision) - precision * (y - mu) ** 2
-        log_likelihood = (np.einsum("i,i->", counts, terms) - counts.mean() * np.log(total)) / 2
+        log_likelihood = (dot(counts, terms) - counts.mean() * np.log(total)) / 2
         return log_likelihood, origin + mu, 1 / np.sqrt(total)
 
     low, high = min(r.bounds[0] for r in reports), max(r.bounds[1] for r in reports)

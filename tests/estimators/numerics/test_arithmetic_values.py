@@ -208,16 +208,19 @@ def test_quantiles_of_jumps_flat_stretches_and_smooth_laws():
         return np.select([rows == 0, rows == 1], [smooth, jump], flat)
 
     def density(t, rows):
-        return np.select([rows == 0, rows == 1], [stats.norm.pdf(t), 0 * t], np.where((t < 0.1) | (t >= 0.6), 1.0, 0.0))
+        return [np.select([rows == 0, rows == 1], [stats.norm.pdf(t), 0 * t], np.where((t < 0.1) | (t >= 0.6), 1.0, 0.0))]
+
+    def densities(t, rows):
+        return *density(t, rows), np.where(rows == 0, -t * stats.norm.pdf(t), 0.0)
 
     low, high = np.array([-9.0, 0.0, 0.0]), np.array([9.0, 1.0, 1.5])
     for start in (low + 0.1, high, np.array([0.0, 0.9, 0.3])):
-        for q in (0.05, 0.5, 0.99):
-            found = inversion.quantiles(cdf, density, q, low, high, start)
+        for q, derivatives in product((0.05, 0.5, 0.99), (density, densities)):
+            found = inversion.quantiles(cdf, derivatives, q, low, high, start)
             exact = [stats.norm.ppf(q), 0.0 if q < 0.2 else 0.3, q if q < 0.1 else q + 0.5]
             np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-15)
     # A level that a flat stretch has: its first place, also where the search meets the level inside.
-    steps = [lambda t, rows: np.where(t < 1.0, 0.25, np.where(t < 2.0, 0.5, 1.0)), lambda t, rows: 0 * t]
+    steps = [lambda t, rows: np.where(t < 1.0, 0.25, np.where(t < 2.0, 0.5, 1.0)), lambda t, rows: [0 * t]]
     for start in (0.5, 1.25, 1.5, 2.5):
         found = inversion.quantiles(*steps, 0.5, np.zeros(1), np.array([3.0]), np.array([start]))
         np.testing.assert_allclose(found, 1.0, rtol=1e-15)
@@ -226,8 +229,9 @@ def test_quantiles_of_jumps_flat_stretches_and_smooth_laws():
     assert inversion.root(lambda x: x**3 - 5, 1.0, 2.0, xtol=1e-14) == pytest.approx(5 ** (1 / 3), abs=1e-12)
 
 
+@pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("q", [1e-9, 0.3, 0.5, 0.99])
-def test_quantiles_are_looked_for_inside_their_brackets_and_found_to_rounding(q):
+def test_quantiles_are_looked_for_inside_their_brackets_and_found_to_rounding(q, order):
     """Of gamma laws, wherever the search starts: none is asked beyond its bracket, nor when it has settled."""
     shapes = np.array([0.8, 1.0, 7.0, 400.0])
     low, high = stats.gamma.ppf(q / 2, shapes), stats.gamma.ppf(1 - (1 - q) / 3, shapes)
@@ -239,18 +243,61 @@ def test_quantiles_are_looked_for_inside_their_brackets_and_found_to_rounding(q)
             looks.append(rows)
             return stats.gamma.cdf(t, shapes[rows])
 
-        found = inversion.quantiles(cdf, lambda t, rows: stats.gamma.pdf(t, shapes[rows]), q, low, high, start)
+        def derivatives(t, rows):
+            density = stats.gamma.pdf(t, shapes[rows])
+            return [density, density * ((shapes[rows] - 1) / t - 1)][:order]
+
+        found = inversion.quantiles(cdf, derivatives, q, low, high, start)
         np.testing.assert_allclose(stats.gamma.cdf(found, shapes), q, rtol=2e-14)
         assert all(np.isin(later, before).all() for before, later in pairwise(looks))
 
 
-def test_quantiles_within_a_rise_of_no_width_are_found_there():
+def test_the_derivative_of_a_density_saves_looks_and_no_digits():
+    """Near the root a step leaves the cube of the distance, without it the square; both ends are as exact as can be told."""
+    shapes, generator = np.exp(RNG(5).uniform(0.5, 6, 400)), RNG(6)
+    for q, distance in product((0.025, 0.5, 0.9), (1e-1, 1e-2, 1e-3, 1e-5)):
+        exact, sds = stats.gamma.ppf(q, shapes), np.sqrt(shapes)
+        start = exact + distance * sds * generator.choice([-1.0, 1.0], 400)
+        looks = {}
+        for order in (1, 2):
+
+            def cdf(t, rows, order=order, looks=looks):
+                looks[order] = looks.get(order, 0) + rows.size
+                return stats.gamma.cdf(t, shapes[rows])
+
+            def derivatives(t, rows, order=order):
+                density = stats.gamma.pdf(t, shapes[rows])
+                return [density, density * ((shapes[rows] - 1) / t - 1)][:order]
+
+            found = inversion.quantiles(cdf, derivatives, q, np.zeros(400), 9 * exact + 9, start)
+            np.testing.assert_allclose((found - exact) / sds, 0.0, atol=2e-12)
+        assert looks[2] <= looks[1]
+        if distance in (1e-2, 1e-3):
+            assert looks[2] < 0.75 * looks[1]
+    # One step from a known distance: of exp(t), whose density and derivative are itself, by Halley's formula, not Newton's.
+    for e in (0.1, -0.1):
+        places = []
+        inversion.quantiles(
+            lambda t, _, places=places: (places.append(t[0]), np.exp(t))[1],
+            lambda t, _: [np.exp(t), np.exp(t)],
+            0.5, np.array([-5.0]), np.array([1.0]), np.array([np.log(0.5) + e]),
+        )  # fmt: skip
+        assert places[1] - np.log(0.5) == pytest.approx(e - 2 * np.tanh(e / 2), rel=1e-9)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_quantiles_within_a_rise_of_no_width_are_found_there(order):
     """Half of the law within 1e-10 of 1: a step that is small beside 1 is not the end."""
     narrow, wide = stats.norm(1.0, 1e-10), stats.norm(1.0, 1.0)
+
+    def derivatives(t, _):
+        slopes = [(1 - t) / law.std() ** 2 * law.pdf(t) for law in (narrow, wide)]
+        return [(narrow.pdf(t) + wide.pdf(t)) / 2, sum(slopes) / 2][:order]
+
     for q in (0.3, 0.5, 0.62):
         for start in (0.2, 1.0, 1 + 3e-10, 1 - 1e-10, 1.7):
             (found,) = inversion.quantiles(
-                lambda t, _: (narrow.cdf(t) + wide.cdf(t)) / 2, lambda t, _: (narrow.pdf(t) + wide.pdf(t)) / 2,
+                lambda t, _: (narrow.cdf(t) + wide.cdf(t)) / 2, derivatives,
                 q, np.array([-5.0]), np.array([5.0]), np.array([start]),
             )  # fmt: skip
             assert (narrow.cdf(found) + wide.cdf(found)) / 2 == pytest.approx(q, abs=1e-6)  # floats there are 2e-16 apart
@@ -311,12 +358,8 @@ def test_quantiles_of_mixtures_are_exact(law, q):
     assert found == pytest.approx(exact, rel=1e-10, abs=1e-10 * sds.min())
 
 
-def test_expansions_are_cornish_and_fishers(monkeypatch):
-    """Mean, variance, skewness and kurtosis of a mixture by its raw moments, for two laws in units far from one.
-
-    Beyond 1e30 those to which the search brings them, in which fourth powers are numbers.
-    """
-    given, plain = [], normal_mixture.expanded
+def test_expansions_are_cornish_and_fishers():
+    """Mean, variance, skewness and kurtosis of a mixture by its raw moments, also in units whose fourth powers are none."""
     for unit in (1.0, 1e-30, 1e30, 1e-120, 1e90):
         weights, means, sds = np.array([[0.3, 0.7]]), np.array([[-0.2, 0.4]]) * unit, np.array([[1.0, 1.3]]) * unit
         m, s, w = means[0] / unit, sds[0] / unit, weights[0]
@@ -325,22 +368,16 @@ def test_expansions_are_cornish_and_fishers(monkeypatch):
         third = raw[2] - 3 * raw[0] * raw[1] + 2 * raw[0] ** 3
         fourth = raw[3] - 4 * raw[0] * raw[2] + 6 * raw[0] ** 2 * raw[1] - 3 * raw[0] ** 4
         g1, g2 = third / variance**1.5, fourth / variance**2 - 3
+        laws = normal_mixture.scaled(weights, means, sds)
+        assert 0.25 <= (np.abs(laws.means) + laws.sds).sum() < 1
+        spread, mean = (float(np.ldexp(x[0], int(laws.unit[0]))) for x in (laws.spread, laws.mean))
+        assert spread == pytest.approx(np.sqrt(variance) * unit)
         for z in (-2.0, 0.3, 1.7):
-            if abs(np.log10(unit)) <= 30:
-                spread, t = plain(np.array([z]), weights, means, sds)
-            else:
-                with monkeypatch.context() as context:
-                    context.setattr(normal_mixture, "expanded", lambda *law: (given.append(law), plain(*law))[1])
-                    normal_mixture.quantile(stats.norm.cdf(-abs(z)), weights, means, sds)
-                back = sds[0, 0] / given[-1][3][0, 0]
-                spread, t = (back * x for x in plain(np.array([z]), *given[-1][1:]))
+            t = mean + spread * normal_mixture.expanded(np.array([z]), laws.skew, laws.heavy)[0]
             near = z + g1 * (z**2 - 1) / 6 + g2 * (z**3 - 3 * z) / 24 - g1**2 * (2 * z**3 - 5 * z) / 36
-            assert spread[0] == pytest.approx(np.sqrt(variance) * unit)
-            assert t[0] == pytest.approx((raw[0] + np.sqrt(variance) * near) * unit, rel=1e-9)
-    spread, t = normal_mixture.expanded(
-        np.array([2.0]), np.array([[0.999, 0.001]]), np.zeros((1, 2)), np.array([[1.0, 30.0]])
-    )
-    assert t[0] == pytest.approx(2.0 * spread[0])  # of so heavy tails no expansion helps
+            assert t == pytest.approx((raw[0] + np.sqrt(variance) * near) * unit, rel=1e-9)
+    laws = normal_mixture.scaled(np.array([[0.999, 0.001]]), np.zeros((1, 2)), np.array([[1.0, 30.0]]))
+    assert normal_mixture.expanded(np.array([2.0]), laws.skew, laws.heavy) == 2.0  # of so heavy tails no expansion helps
 
 
 def test_many_mixtures_have_the_same_quantiles_as_few():

@@ -46,6 +46,7 @@ def test_quantile_inverts_cdf(seed, k, q):
 def seen(monkeypatch):
     """How many mixtures the plain loop looks at, look by look, and how many looks each call of the compiled one takes."""
     looks, root, counted, loop = [], normal_mixture.taylor_root, [], mixture_kernels.quantiles
+    monkeypatch.setattr(normal_mixture, "BLOCK", 1 << 16)  # all mixtures together
     monkeypatch.setattr(normal_mixture, "taylor_root", lambda gap, *rest: (looks.append(gap.size), root(gap, *rest))[1])
     monkeypatch.setattr(mixture_kernels, "quantiles", lambda *arguments: counted.append(loop(*arguments)))
     return looks, counted
@@ -140,7 +141,9 @@ def test_expansions_have_the_cumulants_of_their_laws():
     weights, z = generator.dirichlet(np.ones(3), 40), generator.normal(0, 2, 40)
     means, sds = generator.normal(0, 2.0, (40, 3)), np.exp(generator.uniform(-1.5, 0.5, (40, 3)))
     means[0], sds[0] = [3.0, 3.0, 3.0], [1.0, 1.0, 1.0]
-    spreads, found = normal_mixture.expanded(z, weights, means, sds)
+    laws = normal_mixture.scaled(weights, means, sds)
+    spreads = np.ldexp(laws.spread, laws.unit)
+    found = np.ldexp(laws.mean, laws.unit) + spreads * normal_mixture.expanded(z, laws.skew, laws.heavy)
     near = 0
     for i in range(40):
         nodes, shares = np.polynomial.hermite_e.hermegauss(8)
@@ -296,3 +299,24 @@ def test_shapes():
     np.testing.assert_array_equal(grid.ravel(), normal_mixture.quantile(0.2, weights, means, sds))
     common = normal_mixture.cdf(0.0, weights[0], means, sds)
     np.testing.assert_allclose(common, normal_mixture.cdf(0.0, np.tile(weights[0], (6, 1)), means, sds))
+
+
+@pytest.mark.parametrize("way", [normal_mixture.quantile, compiled])
+def test_levels_of_the_same_laws_are_found_together(way):
+    """On axes before those of the laws, below and above the median: the same bits as one by one."""
+    weights, means, sds = some_mixtures(21, 6, 3)
+    levels = np.array([0.025, 0.5, 0.975])
+    alone = np.array([way(q, weights, means, sds) for q in levels])
+    np.testing.assert_array_equal(way(levels[:, None], weights, means, sds), alone)
+    shaped = [a.reshape(2, 3, 3) for a in (weights, means, sds)]
+    np.testing.assert_array_equal(way(levels[:, None, None], *shaped), alone.reshape(3, 2, 3))
+    each = np.stack([levels, levels[::-1]] * 3, axis=1)  # a level of its own for every law
+    laws = list(zip(weights, means, sds, strict=True))
+    expected = [[float(way(q, *law)) for q, law in zip(row, laws, strict=True)] for row in each]
+    np.testing.assert_allclose(way(each, weights, means, sds), expected, rtol=1e-13)
+    start = np.linspace(-3, 3, 6)
+    expected = [way(q, weights, means, sds, start=start) for q in levels]
+    np.testing.assert_array_equal(way(levels[:, None], weights, means, sds, start=start), expected)
+    one = [a[:, :1] for a in (np.ones_like(weights), means, sds)]  # of one component, whose quantiles are stated
+    expected = [one[1][:, 0] + stats.norm.ppf(q) * one[2][:, 0] for q in levels]
+    np.testing.assert_array_equal(way(levels[:, None], *one), expected)
