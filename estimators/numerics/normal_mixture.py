@@ -6,6 +6,7 @@ Belongs here: arithmetic of given mixtures.  The models whose posteriors they ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -92,13 +93,13 @@ def quantile(
     if len(means) >= MANY if compiled is None else compiled:
         from estimators.numerics.mixture_kernels import quantiles
 
-        for level in zip(levels, normal, mirror, found, strict=True):
-            quantiles(*level[:3], weights, means, sds, first, DEGREE, EXACT, SMALLEST, level[3])
+        for level, z, side, out in zip(levels, normal, mirror, found, strict=True):
+            quantiles(level, z, side, weights, means, sds, first, DEGREE, EXACT, SMALLEST, out)
         return found.reshape(shape)
     for some in parts(len(means), BLOCK // k):
         law = scaled(weights[some], means[some], sds[some])
-        for level in zip(levels, normal, mirror, found, strict=True):
-            level[3][some] = searched(*(each[some] for each in level[:3]), law, first[some])
+        for level, z, side, out in zip(levels, normal, mirror, found, strict=True):
+            out[some] = searched(level[some], z[some], side[some], law, first[some])
     return found.reshape(shape)
 
 
@@ -199,7 +200,7 @@ def looked(t: Floats, weights: Floats, means: Floats, sds: Floats) -> tuple[Floa
     return below, derivatives
 
 
-def taylor_root(gap: Floats, derivatives: Floats, move: Floats, least: Floats) -> tuple[Floats, Floats]:
+def taylor_root(gap: Floats, derivatives: Sequence[Floats] | Floats, move: Floats, least: Floats) -> tuple[Floats, Floats]:
     """Return how far off the root of the Taylor polynomial is, nearly `move`, and what bounds its error.
 
     `least` is the smallest sd of a component.  |He_n(x)| exp(-x^2 / 4) < 1.09 sqrt(n!) (Cramer), so that the derivative
@@ -207,7 +208,7 @@ def taylor_root(gap: Floats, derivatives: Floats, move: Floats, least: Floats) -
     """
     orders = np.arange(1.0, len(derivatives) + 1)
     factorials = np.multiply.accumulate(orders)
-    terms = np.stack(derivatives, axis=1) / factorials
+    terms = np.ascontiguousarray(np.transpose(derivatives)) / factorials
     slopes, powers, change = terms * orders, np.ones_like(terms), np.zeros_like(gap)
     for _ in range(3):
         np.multiply.accumulate(np.broadcast_to(move[:, None], powers[:, 1:].shape), axis=1, out=powers[:, 1:])

@@ -303,6 +303,29 @@ def test_quantiles_within_a_rise_of_no_width_are_found_there(order):
             assert (narrow.cdf(found) + wide.cdf(found)) / 2 == pytest.approx(q, abs=1e-6)  # floats there are 2e-16 apart
 
 
+@pytest.mark.parametrize("order", [1, 2])
+def test_short_tails_are_found_to_their_own_size(order):
+    """Of a law within 1e-10 of 1, where any step is small beside 1: the gap that is left is small beside the tail."""
+    law = stats.norm(1.0, 1e-10)
+    for q, start in product((1e-7, 1 - 1e-7, 0.999), (1 - 2e-10, 1.0, 1 + 3e-10)):
+        (found,) = inversion.quantiles(
+            lambda t, _: law.cdf(t), lambda t, _: [law.pdf(t), (1 - t) / law.std() ** 2 * law.pdf(t)][:order],
+            q, np.array([-5.0]), np.array([5.0]), np.array([start]),
+        )  # fmt: skip
+        tail, left = (law.cdf, q) if q < 0.5 else (law.sf, 1 - q)
+        assert tail(found) == pytest.approx(left, rel=3e-5)  # floats there are 2e-6 sds apart
+
+
+def test_a_flat_place_is_no_smooth_one():
+    """At an inflection without slope steps leave a share of the distance: one of a millionth is not the end."""
+    for start in (1 - 9e-4, 1 + 4e-4, 1 + 1e-4):
+        (found,) = inversion.quantiles(
+            lambda t, _: 1e-9 + (t - 1) ** 3, lambda t, _: [3 * (t - 1) ** 2, 6 * (t - 1)],
+            1e-9, np.array([1 - 1e-3]), np.array([1 + 1e-3]), np.array([start]),
+        )  # fmt: skip
+        assert found == pytest.approx(1.0, abs=2e-8)  # nearer than 6e-9 no float differs from 1e-9
+
+
 def test_quantiles_on_a_lattice_are_between_the_middles_of_its_steps():
     values, weights = np.array([5.0, 1.0, 2.0]), np.array([1.0, 2.0, 1.0])  # middles at 1, 2.5 and 3.5 of 4
     for q, exact in ((0.0, 1.0), (0.25, 1.0), (0.5, 1 + 2 / 3), (0.625, 2.0), (0.75, 3.5), (0.875, 5.0), (1.0, 5.0)):
