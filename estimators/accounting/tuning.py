@@ -338,17 +338,15 @@ def noise_inflation(runs: Runs, *, eps: float, delta: float) -> float:
     # provided that the second order, sqrt(log(1/gamma) / rho), is at least 1.
     first, second = np.sqrt(np.log(runs.mean) + log_delta), np.sqrt(runs.log_inverse_gamma)
     tuned = _root_rho(-runs.eta, first + (1 + runs.eta) * second, eps)
-    if not tuned <= second:  # the second order is then 1, where the base algorithm's divergence does not enter
+    if tuned > second:  # the second order is then 1, where the base algorithm's divergence does not enter
         tuned = _root_rho(1.0, first, eps - (1 + runs.eta) * second**2)
     return float((one / tuned) ** 2)
 
 
 def _root_rho(square, linear, eps):
-    """Return the smallest r > 0 with square r^2 + 2 linear r = eps, for linear > 0; inf or nan where there is none."""
+    """Return the smallest r > 0 with square r^2 + 2 linear r = eps, for linear and eps > 0; inf where there is none."""
     inside = linear**2 + square * eps
-    if eps <= 0 or inside < 0:
-        return np.nan
-    return eps / (linear + np.sqrt(inside))
+    return eps / (linear + np.sqrt(inside)) if inside >= 0 else np.inf
 
 
 def _grown(eta, x):

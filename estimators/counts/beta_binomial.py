@@ -439,7 +439,9 @@ class BetaBinomial(ConjugateModel):
         a, b = self._shapes(mu, rho, rows)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             density = np.exp(xlogy(a - 1, t) + xlog1py(b - 1, -t) - betaln(a, b))
-            return np.array([density, density * ((a - 1) / t - (b - 1) / (1 - t))])
+            slope = (a - 1) / t - (b - 1) / (1 - t)  # of its logarithm
+            bend = (a - 1) / (t * t) + (b - 1) / ((1 - t) * (1 - t))
+            return np.array([density, density * slope, density * (slope * slope - bend)])
 
     def _quantile(self, mu, rho, rows, q):
         from scipy.special import betaincinv

@@ -230,7 +230,7 @@ class ConjugateModel(ClientModel):
 
     A subclass sets ``components_``, the Priors whose posteriors are averaged (one of weight 1 for a prior taken as known),
     and ``clients_`` (arrays of the data, one entry per client), and has functions of (location, rho, rows) with rows of
-    the data: ``_moments`` (mean and variance), ``_cdf`` and ``_densities`` (also of t; the density and its derivative),
+    the data: ``_moments`` (mean and variance), ``_cdf`` and ``_densities`` (also of t; the density and two derivatives),
     ``_quantile`` (also of q; for one prior); ``_alike_quantile``, of (mean, sd, q), of the law of the family with these
     moments; ``_draws`` (also of a generator); ``_strength`` (the ratio of the weights that a client's own estimate and the
     prior's mean get in its posterior mean); and, as both parameters of a posterior are sums, ``_first`` (the stated prior's
@@ -253,7 +253,7 @@ class ConjugateModel(ClientModel):
     _support = (0.0, np.inf)
     _moments: Callable[..., np.ndarray]  # two rows
     _cdf: Callable[..., Floats]
-    _densities: Callable[..., np.ndarray]  # two rows
+    _densities: Callable[..., np.ndarray]  # three rows
     _quantile: Callable[..., Floats]
     _alike_quantile: Callable[..., Floats]
     _draws: Callable[..., Floats]

@@ -419,7 +419,8 @@ class GammaPoisson(ConjugateModel):
         shape, rate = 1 / rho + x, 1 / (rho * mu) + e
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             density = rate * np.exp(xlogy(shape - 1, rate * t) - rate * t - gammaln(shape))
-            return np.array([density, density * ((shape - 1) / t - rate)])
+            slope = (shape - 1) / t - rate  # of its logarithm
+            return np.array([density, density * slope, density * (slope * slope - (shape - 1) / (t * t))])
 
     def _quantile(self, mu, rho, rows, q):
         from scipy.special import gammaincinv

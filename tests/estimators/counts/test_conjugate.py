@@ -57,6 +57,32 @@ def test_interpolated_quantiles_are_those_of_each_client(monkeypatch, case, prio
         assert np.max(np.abs(one - other) / model.posterior_sd_) < 1e-9
 
 
+@CASES
+def test_quantiles_are_looked_for_with_the_derivatives_of_the_laws(monkeypatch, case):
+    """By differences of the distribution function, at and beside the quantiles; two looks at a client are enough then."""
+    kind, *data = case(300)
+    model, plain, seen, looks = kind().fit(*data), conjugate.quantiles, [], []
+
+    def spied(cdf, densities, q, *ends):
+        found = plain(lambda t, rows: (looks.append(rows.size), cdf(t, rows))[1], densities, q, *ends)
+        seen.append((cdf, densities, found))
+        return found
+
+    monkeypatch.setattr(conjugate, "quantiles", spied)
+    for q in (0.025, 0.6):
+        model.posterior_quantile(q)
+    for cdf, densities, found in seen:
+        everyone = np.arange(found.size)
+        for t in (found, 1.1 * found, 0.7 * found):
+            first, second, third = densities(t, everyone)
+            step = 1e-4 * t
+            np.testing.assert_allclose((cdf(t + step, everyone) - cdf(t - step, everyone)) / (2 * step), first, rtol=1e-4)
+            up, down = (densities(t + side * step, everyone) for side in (1, -1))
+            np.testing.assert_allclose((up[0] - down[0]) / (2 * step), second, rtol=1e-4, atol=1e-4 * np.max(first / t))
+            np.testing.assert_allclose((up[1] - down[1]) / (2 * step), third, rtol=1e-4, atol=1e-4 * np.max(first / t**2))
+    assert sum(looks) < 2.5 * sum(found.size for *_, found in seen)
+
+
 def test_a_function_that_bends_too_much_is_called_where_it_does():
     """A kink on the diagonal: the cells that it crosses are cut until few places are left."""
     rng = RNG(1)
