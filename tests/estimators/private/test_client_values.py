@@ -7,6 +7,7 @@ from scipy import stats
 from estimators.private import BetaPrior, MeanClient, Prior, RateClient
 from estimators.private.client import a_priori_bounds
 from estimators.private.mechanisms import worst_variances
+from estimators.private.noise import SMALLEST_EPS
 
 RNG = np.random.default_rng
 ROWS = np.array([-2.0, 0.5, 1.25, 6.0, 3.0])  # of which the last but one is clipped
@@ -151,6 +152,27 @@ def test_two_points_report_a_bit_of_the_rate_or_of_its_square(statistic):
         client().report([1, 0], RNG(1))
 
 
+@pytest.mark.parametrize(("ones", "trials", "share"), [(2, 2, 1), (5, 5, 1), (1, 2, 0), (1, 9, 0), (0, 3, 0)])
+def test_pairs_of_ones_are_all_or_none_where_nothing_is_left_to_chance(ones, trials, share):
+    client = RateClient(eps=30.0, adjacency="client", mechanism="two-point", statistic="pairs")  # of 1e13 bits one is wrong
+    said = client.reports([ones] * 50, [trials] * 50, [str(i) for i in range(50)], RNG(4))
+    assert [report.value for report in said] == pytest.approx([share] * 50, abs=1e-9)
+
+
+@pytest.mark.parametrize("adjacency", ["row", "client"])
+def test_rows_that_are_equal_have_no_variance_however_coarse_the_levels(adjacency):
+    more = {"variance_bound": 30.0} if adjacency == "client" else {}
+    client = MeanClient(bounds=(-1.0, 4.0), eps=1e6, adjacency=adjacency, variance_share=0.5, bits=2, **more)
+    assert client.report([4.0, 4.0, 4.0], RNG(1)).variance == 0.0
+
+
+def test_numbers_on_the_bounds_are_not_clipped():
+    rows = [-1.0, 4.0, 4.0, 4.5]
+    assert MeanClient(bounds=(-1.0, 4.0), eps=1.0).share_clipped(rows) == 0.25
+    for mean, share in ((-1.0, 0.0), (4.0, 0.0), (4.5, 1.0)):
+        assert MeanClient(bounds=(-1.0, 4.0), eps=1.0, adjacency="client").share_clipped([mean, mean]) == share
+
+
 def test_bounds_in_advance_are_those_of_the_largest_normal_mean():
     """radius + sqrt(2 (tau2 + sigma2 / n) log(m^2 n)) on either side: none of m means is clipped but with 1 / (m n)."""
     low, high = a_priori_bounds(centre=1.0, radius=0.5, tau2=0.3, sigma2=2.0, n=7, m=20)
@@ -186,3 +208,13 @@ def test_settings_of_clients_end_where_they_are_said_to():
     ):  # fmt: skip
         with pytest.raises(ValueError, match="must"):
             MeanClient(**say, **more)
+    with pytest.raises(ValueError, match="0 for mechanism"):  # bits have no part that could go to a variance
+        MeanClient(**say, mechanism="two-point", adjacency="client", variance_share=0.5, variance_bound=1.0)
+    few = 4 * SMALLEST_EPS
+    assert MeanClient(bounds=(0.0, 1.0), eps=few, variance_share=0.25).variance_share == 0.25
+    with pytest.raises(ValueError, match="leave an eps of"):
+        MeanClient(bounds=(0.0, 1.0), eps=few, variance_share=0.2)
+    most = 2**50
+    assert RateClient(eps=1.0).reports([most], [most], ["a"], RNG(1))[0].trials == most
+    with pytest.raises(ValueError, match="trials in 1"):
+        RateClient(eps=1.0).reports([most], [most + 1], ["a"], RNG(1))
