@@ -63,7 +63,7 @@ def test_with_mean_is_found_by_the_end_of_its_range():
 
 
 @pytest.mark.parametrize(
-    ("eta", "gamma"), [(-0.5, 1 / 361), (0.0, 0.03), (1.0, 0.1), (20.0, 0.05), (0.5, 5e-4), (-0.5, 5e-4)]
+    ("eta", "gamma"), [(-0.5, 1 / 361), (0.0, 0.03), (1.0, 0.1), (20.0, 0.05), (0.5, 5e-4), (0.0, 5e-4), (-0.5, 5e-4)]
 )
 def test_samples_follow_the_law(eta, gamma):
     runs = TruncatedNegativeBinomial(eta=eta, gamma=gamma)
@@ -81,6 +81,38 @@ def test_one_draw_after_the_other_is_many_at_once():
     """Where draws are by inversion, each takes one number of the stream."""
     runs, one = TruncatedNegativeBinomial(eta=0.5, gamma=0.01), np.random.default_rng(2)
     assert [runs.sample(one) for _ in range(20)] == runs.sample(np.random.default_rng(2), 20).tolist()
+
+
+@pytest.mark.parametrize("eta", [-0.5, 0.0, 0.5])
+def test_draws_one_by_one_follow_the_law_where_they_are_by_rejection(eta):
+    runs, generator = TruncatedNegativeBinomial(eta=eta, gamma=5e-4), np.random.default_rng(3)
+    draws = np.array([runs.sample(generator) for _ in range(2000)])
+    p = runs.pmf(1)
+    assert draws.min() >= 1
+    assert abs((draws == 1).mean() - p) < 5 * np.sqrt(p * (1 - p) / 2000)
+    assert abs(draws.mean() - runs.mean) < 5 * draws.std() / np.sqrt(2000)
+
+
+def test_a_shape_without_end_has_a_law_of_every_mean():
+    """(1 + eta) log(1/gamma) then comes as near to the mean as its bound says it may."""
+    for mean in (20.0, 50.0):
+        runs = TruncatedNegativeBinomial.with_mean(eta=1e12, mean=mean)
+        assert runs.mean == pytest.approx(mean, rel=1e-4)  # 1 - gamma, of some 1e-11, has few digits
+        assert (1e12 + 1) * runs.log_inverse_gamma == pytest.approx(mean, rel=1e-4)
+    for eta in (-1.0, -1.5):
+        with pytest.raises(ValueError, match="eta must be > -1, got"):
+            TruncatedNegativeBinomial.with_mean(eta=eta, mean=20.0)
+
+
+def test_probabilities_of_no_run_and_of_a_fixed_number():
+    assert PoissonRuns(3.0).pmf([0, 1]) == pytest.approx([np.exp(-3), 3 * np.exp(-3)])
+    assert FixedRuns(3).pmf([0, 2, 3, 4]).tolist() == [0, 0, 1, 0]
+
+
+def test_outcomes_that_no_run_has_are_not_the_best():
+    """Of two runs, the worse of two outcomes is the best only if both have it; a sure outcome is the best."""
+    for masses, best in (([0, 0.5, 0, 0.5], [0, 0.25, 0, 0.75]), ([1.0], [1.0]), ([0.0, 1.0, 0.0], [0.0, 1.0, 0.0])):
+        assert FixedRuns(2).best_of(masses) == pytest.approx(best, abs=1e-15)
 
 
 RUNS = [
@@ -214,7 +246,7 @@ def test_noise_inflation():
 
 
 @pytest.mark.parametrize(("eta", "gamma"), [(0.0, 0.05), (1.0, 0.3), (-0.5, 0.1), (2.0, 0.9), (0.7, 0.95), (-0.3, 0.85)])
-@pytest.mark.parametrize(("eps", "delta"), [(0.3, 1e-8), (3.0, 1e-6), (9.0, 1e-3), (0.1, 0.5)])
+@pytest.mark.parametrize(("eps", "delta"), [(0.3, 1e-8), (3.0, 1e-6), (9.0, 1e-3), (0.1, 0.5), (0.3, 0.9)])
 def test_noise_inflation_is_what_a_search_over_both_orders_says(eta, gamma, eps, delta):
     """Theorem 2 of Papernot and Steinke, and the classic conversion; near gamma = 1 the second order is 1."""
     runs = TruncatedNegativeBinomial(eta, gamma)
