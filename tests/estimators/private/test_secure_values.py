@@ -52,6 +52,12 @@ def test_a_signature_is_schnorrs():
     assert 2**600 < found.response < 2**641  # a nonce that hides the product of a key and a challenge, of 512 bits
 
 
+def test_nonces_have_640_bits_so_that_every_signature_is_short_enough_to_be_taken():
+    responses = [signature_of("text", 2**256 - 1, RNG(seed)).response for seed in range(12)]
+    assert all(0 <= response < 2**640 + 2**512 for response in responses)
+    assert max(responses) > 2**639
+
+
 def test_secrets_of_a_party_are_positive_and_of_256_bits():
     """Nonces of signatures are made to hide the product of a challenge and a key of so many bits."""
     for seed in range(12):
