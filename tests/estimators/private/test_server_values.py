@@ -1,5 +1,6 @@
 """What a server makes of reports, number by number: rational moments, mixtures of normal laws, sums over nodes."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -431,3 +432,33 @@ def test_the_spread_of_an_integrated_prior_ends_at_half_of_the_widest_bounds():
     assert model.tau2_ == pytest.approx(100 / 3, rel=2e-3)
     noisy = [mean_report(v, 1e6, mechanism="discrete-laplace") for v in (0.0, 0.1, 0.2)]
     assert max(PrivateGaussianMeans("integrated", sigma2=2.5).fit(noisy).prior_.tau) == pytest.approx(8.0)
+
+
+def test_a_likelihood_behind_laplace_noise_counts_less_by_its_kurtosis():
+    """By 1 + 3 f^2 / 2, f the noise's share of the variance at a first estimate of tau2, flat up to half of the width."""
+    x, noise, n, sigma2 = np.array([0.5, -1.0, 3.0]), 0.9, 9, 2.5
+    bounds = (-2.5, 5.0)
+    reports = [mean_report(v, noise, n, bounds=bounds, mechanism="discrete-laplace") for v in x]
+    total = sigma2 / n + noise
+    tau = np.linspace(0, 7.5 / 2, 40_001)
+    log = -(len(x) - 1) / 2 * np.log(tau**2 + total) - ((x - x.mean()) ** 2).sum() / (tau**2 + total) / 2
+
+    def mean_square(part):
+        weight = np.exp(part * (log - log.max()))
+        weight[[0, -1]] /= 2
+        return weight @ tau**2 / weight.sum()
+
+    normal = [mean_report(v, noise, n, bounds=bounds) for v in x]
+    first = PrivateGaussianMeans("integrated", sigma2=sigma2).fit(normal).tau2_
+    assert first == pytest.approx(mean_square(1.0), rel=1e-3)
+    part = 1 / (1 + 1.5 * (noise / (first + total)) ** 2)
+    assert PrivateGaussianMeans("integrated", sigma2=sigma2).fit(reports).tau2_ == pytest.approx(mean_square(part), rel=1e-3)
+
+
+def test_a_client_reports_once_and_clients_without_names_are_different():
+    def named(*names):
+        return [replace(mean_report(float(i), 0.5), client=name) for i, name in enumerate(names)]
+
+    PrivateGaussianMeans("moments", sigma2=1.0).fit(named("", "", "a"))
+    with pytest.raises(ValueError, match="hold two from the client 'a'"):
+        PrivateGaussianMeans("moments", sigma2=1.0).fit(named("a", "b", "a"))
