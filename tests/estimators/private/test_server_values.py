@@ -434,13 +434,15 @@ def test_the_spread_of_an_integrated_prior_ends_at_half_of_the_widest_bounds():
     assert max(PrivateGaussianMeans("integrated", sigma2=2.5).fit(noisy).prior_.tau) == pytest.approx(8.0)
 
 
-def test_a_likelihood_behind_laplace_noise_counts_less_by_its_kurtosis():
+@pytest.mark.parametrize("unit", [1.0, 0.1])
+def test_a_likelihood_behind_laplace_noise_counts_less_by_its_kurtosis(unit):
     """By 1 + 3 f^2 / 2, f the noise's share of the variance at a first estimate of tau2, flat up to half of the width."""
-    x, noise, n, sigma2 = np.array([0.5, -1.0, 3.0]), 0.9, 9, 2.5
-    bounds = (-2.5, 5.0)
+    x = np.array([0.5, -1.0, 3.0, 1.0, -0.5, 4.5, 2.0, -2.0]) * unit
+    noise, n, sigma2 = 1.8 * unit**2, 9, 2.5 * unit**2
+    bounds = (-2.5 * unit, 5.0 * unit)
     reports = [mean_report(v, noise, n, bounds=bounds, mechanism="discrete-laplace") for v in x]
     total = sigma2 / n + noise
-    tau = np.linspace(0, 7.5 / 2, 40_001)
+    tau = np.linspace(0, 7.5 / 2 * unit, 40_001)
     log = -(len(x) - 1) / 2 * np.log(tau**2 + total) - ((x - x.mean()) ** 2).sum() / (tau**2 + total) / 2
 
     def mean_square(part):
@@ -452,6 +454,7 @@ def test_a_likelihood_behind_laplace_noise_counts_less_by_its_kurtosis():
     first = PrivateGaussianMeans("integrated", sigma2=sigma2).fit(normal).tau2_
     assert first == pytest.approx(mean_square(1.0), rel=1e-3)
     part = 1 / (1 + 1.5 * (noise / (first + total)) ** 2)
+    assert abs(mean_square(part) / mean_square(1.0) - 1) > 0.01  # or the test would see nothing
     assert PrivateGaussianMeans("integrated", sigma2=sigma2).fit(reports).tau2_ == pytest.approx(mean_square(part), rel=1e-3)
 
 
