@@ -326,6 +326,17 @@ def test_short_tails_are_found_to_their_own_size(order):
         assert tail(found) == pytest.approx(left, rel=3e-5)  # floats there are 2e-6 sds apart
 
 
+def test_a_step_from_a_mode_is_not_the_last_because_the_density_is_even_there():
+    """Its slope is 0 and its bend small; how much of the law a step covers says that there is another one to take."""
+    law = stats.norm(1.0, 1e-5)
+    for q in (0.48, 0.49, 0.52):
+        (found,) = inversion.quantiles(
+            lambda t, _: law.cdf(t), lambda t, _: normal_derivatives(law, t),
+            q, np.array([-5.0]), np.array([5.0]), np.array([1.0]),
+        )  # fmt: skip
+        assert (found - 1) / law.std() == pytest.approx(stats.norm.ppf(q), abs=1e-10)  # floats are 2e-11 apart
+
+
 def test_a_flat_place_is_no_smooth_one():
     """At an inflection without slope steps leave a share of the distance: one of a millionth is not the end."""
     for start in (1 - 9e-4, 1 + 4e-4, 1 + 1e-4):
