@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from estimators.numerics.arrays import Floats, Ints
+from estimators.numerics.normal_mixture import householder
 
-__all__ = ["householder", "lattice_quantile", "quantiles", "root"]
+__all__ = ["lattice_quantile", "quantiles", "root"]
 
 
 def root(function: Callable[[float], float], low: float, high: float, **tolerances: float) -> float:
@@ -82,19 +83,6 @@ def quantiles(
         before[rows], last[rows] = last[rows], np.abs(following - here)
         rows = rows[~(near | stuck)]
     return t
-
-
-def householder(gap: Floats, density: Floats, slope: Floats, bend: Floats) -> Floats:
-    """Return the step of Householder's third order from where the function is `gap`, or Newton's far from the root.
-
-    `density`, `slope` and `bend` are the function's derivatives; the root is near the place less the step.
-
-    >>> float(0.1 - householder(np.expm1(np.array(0.1)), *[np.exp(np.array(0.1))] * 3)) < 0.1**4
-    True
-    """
-    step = gap / density
-    a, b = step * slope / density, step * step * bend / density
-    return np.where(np.maximum(np.abs(a), np.abs(b)) < 0.5, step * (6 - 3 * a) / (6 - 6 * a + b), step)
 
 
 def lattice_quantile(values: Floats, weights: Floats, q: float) -> float:
