@@ -35,3 +35,10 @@ def test_a_line_ends_where_a_size_is_dear(monkeypatch):
     assert len(cells) == len(intervals.SIZES)
     assert cells[0] == "2.00 (20)"
     assert cells.count("—") == sum(np.array(intervals.SIZES) > 10_000)
+
+
+def test_the_page_as_committed_has_every_model():
+    lines = intervals.PAGE.read_text(encoding="utf-8").splitlines()
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    assert [row[0] for row in table[2:]] == list(intervals.CASES)
+    assert {len(row) for row in table} == {1 + len(intervals.SIZES)}
