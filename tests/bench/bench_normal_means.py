@@ -2,7 +2,7 @@
 
 Run with ``make bench``.  ``extra_info`` holds milliseconds and the ratio to SciPy: calls take turns and the fastest of
 each counts, so that other load on the machine cancels.  R ``ebnm`` 1.1-42 took 57 ms (normal) and 192 ms (point-normal)
-for as many clients on such a machine.
+for as many clients on such a machine.  What intervals take over fits is in ``intervals``.
 """
 
 from time import perf_counter
@@ -78,11 +78,3 @@ def test_cost(benchmark, name):
     benchmark.extra_info.update(milliseconds=round(ours, 2), ratio_of_scipy=round(theirs / ours, 2))
     print(f"{name}: {ours:.2f} ms, SciPy {theirs:.2f} ms, {theirs / ours:.1f} x")
     benchmark.pedantic(model.fit, data, rounds=5, warmup_rounds=1)
-
-
-@pytest.mark.parametrize("name", ["bayes-unequal", "point-normal"])
-@pytest.mark.benchmark(group="intervals")
-def test_intervals(benchmark, name):
-    model, _, *data = CASES[name]
-    model.fit(*data)
-    benchmark.pedantic(model.interval, rounds=3, warmup_rounds=1)

@@ -200,6 +200,18 @@ def test_arithmetic_of_all_pairs_of_variances_is_that_of_fractions():
 # --- quantiles -------------------------------------------------------------------------------------------------------------
 
 
+def normal_derivatives(law, t):
+    """The density of a normal law and its two derivatives."""
+    z = (t - law.mean()) / law.std()
+    return [law.pdf(t), -z / law.std() * law.pdf(t), (z * z - 1) / law.std() ** 2 * law.pdf(t)]
+
+
+def gamma_derivatives(shape, t):
+    """The density of a gamma law and its two derivatives."""
+    density, slope = stats.gamma.pdf(t, shape), (shape - 1) / t - 1
+    return [density, density * slope, density * (slope**2 - (shape - 1) / t**2)]
+
+
 def test_quantiles_of_jumps_flat_stretches_and_smooth_laws():
     def cdf(t, rows):
         smooth = stats.norm.cdf(t)
@@ -211,8 +223,7 @@ def test_quantiles_of_jumps_flat_stretches_and_smooth_laws():
         return [np.select([rows == 0, rows == 1], [stats.norm.pdf(t), 0 * t], np.where((t < 0.1) | (t >= 0.6), 1.0, 0.0))]
 
     def densities(t, rows):
-        slope, bend = (np.where(rows == 0, factor * stats.norm.pdf(t), 0.0) for factor in (-t, t * t - 1))
-        return *density(t, rows), slope, bend
+        return *density(t, rows), *(np.where(rows == 0, each, 0.0) for each in normal_derivatives(stats.norm(), t)[1:])
 
     low, high = np.array([-9.0, 0.0, 0.0]), np.array([9.0, 1.0, 1.5])
     for start in (low + 0.1, high, np.array([0.0, 0.9, 0.3])):
@@ -244,12 +255,7 @@ def test_quantiles_are_looked_for_inside_their_brackets_and_found_to_rounding(q,
             looks.append(rows)
             return stats.gamma.cdf(t, shapes[rows])
 
-        def derivatives(t, rows):
-            density = stats.gamma.pdf(t, shapes[rows])
-            slope = (shapes[rows] - 1) / t - 1
-            return [density, density * slope, density * (slope**2 - (shapes[rows] - 1) / t**2)][:order]
-
-        found = inversion.quantiles(cdf, derivatives, q, low, high, start)
+        found = inversion.quantiles(cdf, lambda t, rows: gamma_derivatives(shapes[rows], t)[:order], q, low, high, start)
         np.testing.assert_allclose(stats.gamma.cdf(found, shapes), q, rtol=2e-14)
         assert all(np.isin(later, before).all() for before, later in pairwise(looks))
 
@@ -268,9 +274,7 @@ def test_derivatives_of_a_density_save_looks_and_no_digits():
                 return stats.gamma.cdf(t, shapes[rows])
 
             def derivatives(t, rows, order=order):
-                density = stats.gamma.pdf(t, shapes[rows])
-                slope = (shapes[rows] - 1) / t - 1
-                return [density, density * slope, density * (slope**2 - (shapes[rows] - 1) / t**2)][:order]
+                return gamma_derivatives(shapes[rows], t)[:order]
 
             found = inversion.quantiles(cdf, derivatives, q, np.zeros(400), 9 * exact + 9, start)
             np.testing.assert_allclose((found - exact) / sds, 0.0, atol=2e-12)
@@ -287,12 +291,6 @@ def test_derivatives_of_a_density_save_looks_and_no_digits():
         )  # fmt: skip
         a = -np.expm1(-e)
         assert places[1] - np.log(0.5) == pytest.approx(e - a * (6 - 3 * a) / (6 - 6 * a + a * a), rel=1e-9)
-
-
-def normal_derivatives(law, t):
-    """Of the density of a normal law and of its two derivatives."""
-    z = (t - law.mean()) / law.std()
-    return [law.pdf(t), -z / law.std() * law.pdf(t), (z * z - 1) / law.std() ** 2 * law.pdf(t)]
 
 
 @pytest.mark.parametrize("order", [1, 3])
