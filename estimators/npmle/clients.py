@@ -21,7 +21,7 @@ EDGE = 1e-12  # atoms closer than this to the end of a bounded range lie on it
 class Clients:
     """Likelihoods of the clients in the coordinate t of constant width; made by the functions ``*_clients``.
 
-    Sorted by width and place, equal clients merged into weights.
+    Sorted by width and place, equal clients merged into weights; `row` says which of these each client that was given is.
     """
 
     family: str
@@ -32,6 +32,7 @@ class Clients:
     p2: np.ndarray
     offset: np.ndarray
     weights: np.ndarray
+    row: np.ndarray
     constant: float  # log-likelihood with every client at its own peak
 
     @property
@@ -86,11 +87,14 @@ def merged(
     if level.any():
         order = order[np.argsort(level[order], kind="stable")]
     t, s, p1, p2, offset, weights = (a[order] for a in (t, s, p1, p2, offset, weights))
-    fresh = np.flatnonzero(np.concatenate([[True], (np.diff(t) != 0) | (np.diff(s) != 0)]))
+    is_fresh = np.concatenate([[True], (np.diff(t) != 0) | (np.diff(s) != 0)])
+    row = np.empty(t.size, np.int64)
+    row[order] = np.cumsum(is_fresh) - 1
+    fresh = np.flatnonzero(is_fresh)
     if fresh.size < t.size:
         weights = np.add.reduceat(weights, fresh)
         t, s, p1, p2, offset = (a[fresh] for a in (t, s, p1, p2, offset))
-    return Clients(family, origin, t, s, p1, p2, offset, weights, constant)
+    return Clients(family, origin, t, s, p1, p2, offset, weights, row, constant)
 
 
 def read_weights(weights: ArrayLike | None, n: int) -> Floats:

@@ -25,7 +25,7 @@ from estimators.numerics.arrays import Floats, Ints
 if TYPE_CHECKING:
     from estimators.npmle.clients import Clients
 
-__all__ = ["Lattice", "chain", "lattice", "points"]
+__all__ = ["Lattice", "chain", "lattice", "points", "running"]
 
 GROUPS = 30  # more than the points of the most likely prior
 CONCENTRATIONS = 2.0 ** np.arange(6)
@@ -34,6 +34,7 @@ BEYOND = 4.0  # sds of a group that centres may lie beyond the clients' own esti
 FINE = 4  # cells in a standard error
 FAR = 6.0  # standard errors from a client where cells need not be fine
 MANY = 500  # clients who stand for all where the lattice is laid out
+WIDE = 200  # columns from which on sums down them are fastest row by row
 BURN, SWEEPS = 40, 200  # sweeps before the first draw, and after it
 
 
@@ -139,7 +140,7 @@ def chain(
     from scipy.special import gammaln
 
     m, size = logs.shape
-    likelihoods = np.exp(logs - logs.max(axis=1, keepdims=True))
+    likelihoods = np.exp(np.ascontiguousarray(logs.T) - logs.max(axis=1))  # places by clients
     groups = GROUPS + start[0].size
     cumulative_base = np.cumsum(base)
     log_base = np.log(base)
@@ -150,12 +151,14 @@ def chain(
     place = np.concatenate([start[0], from_base(GROUPS)])
     weights = np.concatenate([start[1], np.full(GROUPS, 1e-2)])
     shares = CONCENTRATIONS / groups
-    height = gammaln(CONCENTRATIONS) - gammaln(CONCENTRATIONS + m)  # of the law of a partition, without its groups
+    # Logs of the law of a partition, without its groups, and of a group of each size.
+    height = gammaln(CONCENTRATIONS) - gammaln(CONCENTRATIONS + m)
+    heights_of_sizes = gammaln(shares[:, None] + np.arange(m + 1)) - gammaln(shares)[:, None]
     found = np.empty((sweeps // every, size))
     for sweep in range(1, BURN + sweeps + 1):
-        chances = np.cumsum(likelihoods[:, place] * weights, axis=1)
-        mark = generator.random(m) * chances[:, -1]
-        group = np.minimum((chances < mark[:, None]).sum(axis=1), groups - 1)
+        chances = running(likelihoods[place] * weights[:, None])
+        mark = generator.random(m) * chances[-1]
+        group = (chances[:-1] < mark).sum(axis=0, dtype=np.uint16)  # so few bits are sorted fast
         held = np.bincount(group, minlength=groups)
         taken = np.flatnonzero(held)
         order = np.argsort(group, kind="stable")
@@ -166,7 +169,7 @@ def chain(
         mark = generator.random(taken.size) * chances[:, -1]
         place = from_base(groups)
         place[taken] = np.minimum((chances < mark[:, None]).sum(axis=1), size - 1)
-        of_partition = height + (gammaln(shares[:, None] + held[taken]) - gammaln(shares)[:, None]).sum(axis=1)
+        of_partition = height + heights_of_sizes[:, held[taken]].sum(axis=1)
         chances = np.cumsum(np.exp(of_partition - of_partition.max()))
         share = shares[min(int(np.searchsorted(chances, generator.random() * chances[-1])), shares.size - 1)]
         weights = np.maximum(generator.standard_gamma(share + held), 1e-300)
@@ -174,3 +177,13 @@ def chain(
         if sweep > BURN and (sweep - BURN) % every == 0:
             found[(sweep - BURN) // every - 1] = np.bincount(place, weights, size)
     return found
+
+
+def running(table: Floats) -> Floats:
+    """Return running sums down the columns, for many columns in place."""
+    if table.shape[1] < WIDE:
+        return np.cumsum(table, axis=0)
+    above = table[0]
+    for row in table[1:]:
+        above = np.add(row, above, out=row)
+    return table

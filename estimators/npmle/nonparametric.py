@@ -66,8 +66,8 @@ class Nonparametric(ClientModel):
     first_: Floats
     second_: Floats
     t_: Floats
-    origin_: float
-    parameters: Callable[[Floats, Floats], tuple[Floats, Floats]]
+    _clients: Clients
+    _row: Ints  # of each client among those that differ, which `_clients` has; one more row is of who knows nothing
 
     default_interval = "integrated"
     _drawn: tuple[dirichlet.Lattice, Floats] | None = None  # cells, and priors on them that are averaged over
@@ -102,39 +102,41 @@ class Nonparametric(ClientModel):
         self.n_iter_, self.converged_ = mixing.n_iter, mixing.converged
         self.family_, self.first_, self.second_ = clients.family, first, second
         self.t_, self._clients = clients.coordinate(self.support_), clients
-        self.origin_ = clients.origin
-        moments = [(w @ self.support_, w) for w in self.blocks()]
-        self.posterior_mean_ = np.concatenate([mean for mean, _ in moments])
+        self._row = np.full(first.size, clients.t.size)
+        self._row[informed] = clients.row
+        moments = [(np.einsum("ik,k->i", w, self.support_), w) for w in self.blocks()]
+        self.posterior_mean_ = np.concatenate([mean for mean, _ in moments])[self._row]
         self.posterior_sd_ = np.concatenate(
             [np.sqrt((w * (self.support_ - mean[:, None]) ** 2).sum(axis=1)) for mean, w in moments]
-        )
+        )[self._row]
         return self
 
     def log_likelihoods(self, t: Floats, rows: slice | Ints) -> Floats:
-        """Return log-likelihoods of those clients at places t of the coordinate, clients by places, but for constants."""
-        p1, p2 = self.parameters(self.first_[rows], self.second_[rows])
+        """Return log-likelihoods of those rows at places t of the coordinate, rows by places, but for constants."""
+        p1, p2 = (np.append(parameter, 0.0)[rows] for parameter in (self._clients.p1, self._clients.p2))
         with np.errstate(over="ignore"):
             if self.family_ == "gaussian":
                 return -0.5 * np.square((t - p1[:, None]) * p2[:, None])
             alpha, beta = shapes(t, self.family_)[:2]
             return p1[:, None] * alpha + p2[:, None] * beta
 
-    def blocks(self) -> Iterator[Floats]:
-        """Yield posterior probabilities, clients by atoms, for blocks of clients, under the fitted prior."""
+    def weights(self, rows: slice | Ints) -> Floats:
+        """Return posterior probabilities under the fitted prior, rows by atoms."""
         with np.errstate(divide="ignore"):
-            log_masses = np.log(self.masses_)
-        for some in parts(self.first_.size, BLOCK):
-            weights = self.log_likelihoods(self.t_, some)
-            weights += log_masses
-            weights -= weights.max(axis=1, keepdims=True)
-            np.exp(weights, out=weights)
-            weights /= weights.sum(axis=1, keepdims=True)
-            yield weights
+            weights = self.log_likelihoods(self.t_, rows) + np.log(self.masses_)
+        weights -= weights.max(axis=1, keepdims=True)
+        np.exp(weights, out=weights)
+        weights /= weights.sum(axis=1, keepdims=True)
+        return weights
+
+    def blocks(self) -> Iterator[Floats]:
+        """Yield posterior probabilities under the fitted prior, for blocks of rows."""
+        return (self.weights(some) for some in parts(self._clients.t.size + 1, BLOCK))
 
     def posterior_weights(self) -> Floats:
         """Return the posterior probability of each atom, array (clients, atoms); rows add up to one."""
         self.require_fit()
-        return np.concatenate(list(self.blocks()))
+        return np.concatenate(list(self.blocks()))[self._row]
 
     def posterior_cdf(self, t: float, strict: bool = False) -> Floats:
         """Return P(theta_i <= t), or P(theta_i < t) if `strict`, given the data, one entry per client."""
@@ -142,13 +144,13 @@ class Nonparametric(ClientModel):
         t = single(finite, "t", t)
         if self._drawn is None:
             below = self.support_ < t if strict else self.support_ <= t
-            return np.concatenate([np.minimum(w[:, below].sum(axis=1), 1.0) for w in self.blocks()])
+            return np.concatenate([np.minimum(w[:, below].sum(axis=1), 1.0) for w in self.blocks()])[self._row]
         low, high = (self._clients.parameter(end) for end in self._drawn[0][:2])
         inside, width = self._clients.coordinate(np.clip(t, low[0], high[-1])), self._drawn[0].high - self._drawn[0].low
         with np.errstate(divide="ignore", invalid="ignore"):
             part = np.clip((inside - self._drawn[0].low) / width, 0.0, 1.0)
         part = np.where(width > 0, part, low < t if strict else low <= t)
-        return np.concatenate([np.minimum(np.einsum("ik,k->i", w, part), 1.0) for w in self.averages()])
+        return np.concatenate([np.minimum(np.einsum("ik,k->i", w, part), 1.0) for w in self.averages()])[self._row]
 
     def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
@@ -157,7 +159,8 @@ class Nonparametric(ClientModel):
         if self._drawn is not None:
             return self.averaged_quantiles([q])[0]
         # Sums of probabilities are exact to rounding only; a shortfall of that size counts as reached.
-        return np.concatenate([self.support_[np.argmax(np.cumsum(w, axis=1) >= q - 1e-12, axis=1)] for w in self.blocks()])
+        found = [self.support_[np.argmax(np.cumsum(w, axis=1) >= q - 1e-12, axis=1)] for w in self.blocks()]
+        return np.concatenate(found)[self._row]
 
     def integrated_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
         """Return quantiles of the average of each client's posteriors under priors drawn given all clients."""
@@ -173,10 +176,10 @@ class Nonparametric(ClientModel):
         self.require_fit()
         generator, clients = np.random.default_rng(seed), self._clients
         cells = dirichlet.lattice(clients) if self.grid is None else dirichlet.points(read_grid(clients, self.grid))
-        rows = np.flatnonzero(self.informed(self.second_))
-        if rows.size > LEARNERS:
-            rows = np.sort(generator.choice(rows, LEARNERS, replace=False))
-        likelihoods = cells.heard(self.likelihoods(cells.places, rows))
+        learners = np.flatnonzero(self.informed(self.second_))
+        if learners.size > LEARNERS:
+            learners = np.sort(generator.choice(learners, LEARNERS, replace=False))
+        likelihoods = cells.heard(self.likelihoods(cells.places, self._row[learners]))
         every = 1 if self.first_.size * cells.low.size * dirichlet.SWEEPS <= MIXED else THINNED
         start = np.abs(cells.centres[:, None] - self.t_).argmin(axis=0), self.masses_
         priors = dirichlet.chain(generator, np.log(np.maximum(likelihoods, 1e-300)), cells.base, start, every)
@@ -185,7 +188,7 @@ class Nonparametric(ClientModel):
         return found
 
     def likelihoods(self, t: Floats, rows: slice | Ints) -> Floats:
-        """Return likelihoods of those clients at places t, clients by places, relative to the largest of each client."""
+        """Return likelihoods of those rows at places t, rows by places, relative to the largest of each row."""
         found = self.log_likelihoods(t, rows)
         found -= found.max(axis=1, keepdims=True)
         return np.exp(found, out=found)
@@ -196,20 +199,15 @@ class Nonparametric(ClientModel):
         return self._drawn is None
 
     def averages(self) -> Iterator[Floats]:
-        """Yield averages of posterior probabilities under the drawn priors, clients by cells, for blocks of clients."""
+        """Yield averages of posterior probabilities under the drawn priors, rows by cells, for blocks of rows."""
         assert self._drawn is not None
         cells, priors = self._drawn
-        for rows in self.parts():
+        for rows in parts(self._clients.t.size + 1, CELLS // cells.low.size):
             heard = self.likelihoods(cells.places, rows)
             whole = np.einsum("ik,bk->ib", heard, priors)
             heard *= np.einsum("ib,bk->ik", 1 / np.maximum(whole, 1e-300), priors)
             heard /= heard.sum(axis=1, keepdims=True)
             yield heard
-
-    def parts(self) -> list[slice]:
-        """Return slices of clients whose tables over the cells are of a size."""
-        assert self._drawn is not None
-        return parts(self.first_.size, CELLS // self._drawn[0].low.size)
 
     def averaged_quantiles(self, levels: list[float]) -> Floats:
         """Return quantiles of the averages, array (levels, m); within a cell probability is even."""
@@ -217,13 +215,13 @@ class Nonparametric(ClientModel):
         (low, high, *_), ends = self._drawn[0], []
         for weights in self.averages():
             below = np.cumsum(weights, axis=1)
-            clients, found = np.arange(len(below)), []
+            rows, found = np.arange(len(below)), []
             for q in levels:
                 cell = np.argmax(below >= q - 1e-12, axis=1)
-                share = 1 - (below[clients, cell] - q) / np.maximum(weights[clients, cell], 1e-300)
+                share = 1 - (below[rows, cell] - q) / np.maximum(weights[rows, cell], 1e-300)
                 found.append(low[cell] + (high - low)[cell] * np.clip(share, 0.0, 1.0))
             ends.append(found)
-        return self._clients.parameter(np.concatenate(ends, axis=1))
+        return self._clients.parameter(np.concatenate(ends, axis=1))[:, self._row]
 
     def atoms(self) -> Floats:
         """Return the support of the prior, or where an average has points."""
@@ -237,20 +235,19 @@ class Nonparametric(ClientModel):
         """Return draws (size, m) of all true values given the data, under the fitted prior or, each of them, one drawn."""
         self.require_fit()
         if self._drawn is None:
-            laws = [(len(weights), weights) for weights in self.blocks()]
-            return np.concatenate(
-                [self.support_[drawn_parts(weights, generator.random((size, m)))] for m, weights in laws], axis=1
-            )
+            blocks = (self._row[some] for some in parts(self._row.size, BLOCK))
+            found = [self.support_[drawn_parts(self.weights(rows), generator.random((size, rows.size)))] for rows in blocks]
+            return np.concatenate(found, axis=1)
         cells, priors = self._drawn
         drawn = np.bincount(generator.integers(len(priors), size=size), minlength=len(priors))
-        found = np.empty((size, self.first_.size))
-        for rows in self.parts():
-            heard, ends = self.likelihoods(cells.places, rows), np.cumsum(drawn)
+        values = np.empty((size, self.first_.size))
+        for some in parts(self._row.size, CELLS // cells.low.size):
+            heard, ends = self.likelihoods(cells.places, self._row[some]), np.cumsum(drawn)
             for prior, begin, end in zip(priors, ends - drawn, ends, strict=True):
                 if end > begin:
                     cell = drawn_parts(heard * prior, generator.random((end - begin, len(heard))))
-                    found[begin:end, rows] = cells.low[cell] + (cells.high - cells.low)[cell] * generator.random(cell.shape)
-        return self._clients.parameter(found)
+                    values[begin:end, some] = cells.low[cell] + (cells.high - cells.low)[cell] * generator.random(cell.shape)
+        return self._clients.parameter(values)
 
     def own_numbers(self, arguments: tuple[Any, ...] | None = None) -> Floats:
         """Return the clients' own estimates, shares or rates; NaN for those who know nothing."""
@@ -335,10 +332,6 @@ class NonparametricMeans(Nonparametric):
         self.require_fit()
         return self.first_, self.second_
 
-    def parameters(self, estimates: Floats, variances: Floats) -> tuple[Floats, Floats]:
-        """Return the clients' parameters in the kernels."""
-        return estimates - self.origin_, 1 / np.sqrt(variances)
-
     def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Floats, Floats]]:
         """Return (truth, (estimates, variances)): new truths from the fitted prior and new estimates of them."""
         truth = self.truths(generator, truth)
@@ -371,10 +364,6 @@ class NonparametricRates(Nonparametric):
             raise ValueError(f"x must not exceed n; client {int(np.argmax(x > n))} has more successes than trials")
         return self.finish(npmle.binomial_clients, x, n)
 
-    def parameters(self, x: Floats, n: Floats) -> tuple[Floats, Floats]:
-        """Return the clients' parameters in the kernels."""
-        return x, n - x
-
     def draw(self, generator: np.random.Generator, truth: ArrayLike | None = None) -> tuple[Floats, tuple[Ints, Floats]]:
         """Return (truth, (x, n)): new truths from the fitted prior and new successes."""
         truth = probability("truth", self.truths(generator, truth))
@@ -404,10 +393,6 @@ class NonparametricCounts(Nonparametric):
         if ((exposure == 0) & (x > 0)).any():
             raise ValueError("x must be 0 where exposure is 0")
         return self.finish(npmle.poisson_clients, x, exposure)
-
-    def parameters(self, x: Floats, exposure: Floats) -> tuple[Floats, Floats]:
-        """Return the clients' parameters in the kernels."""
-        return x, exposure
 
     def predictive_mean(self, exposure: ArrayLike = 1.0) -> Floats:
         """Return the expected count of each client over a new exposure, array (n,): its posterior mean times that."""

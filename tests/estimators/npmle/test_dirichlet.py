@@ -35,6 +35,12 @@ def test_the_chain_against_enumeration(monkeypatch):
     assert np.abs(expected - base).max() > 0.05
 
 
+@pytest.mark.parametrize("columns", [1, dirichlet.WIDE - 1, dirichlet.WIDE, 3 * dirichlet.WIDE])
+def test_running_sums_are_the_same_however_many_columns(columns):
+    table = np.random.default_rng(columns).random((40, columns))
+    assert dirichlet.running(table.copy()).tobytes() == np.cumsum(table, axis=0).tobytes()
+
+
 def test_intervals_hold_over_the_hyperprior():
     """Priors drawn as the chain believes, on cells that do not depend on the data: 95 % of 95 % intervals hold."""
     rng, m, held = np.random.default_rng(5), 30, []

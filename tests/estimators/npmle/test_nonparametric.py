@@ -1,5 +1,6 @@
 """Nonparametric models on data: published and other software's numbers, posteriors, limits and bad input."""
 
+import copy
 import csv
 
 import numpy as np
@@ -209,6 +210,44 @@ def test_equal_clients_give_one_atom(model, theta):
     assert model.masses_.tolist() == [1.0]
     assert model.posterior_sd_ == pytest.approx(np.zeros(model.posterior_mean_.size), abs=1e-12)
     assert model.gap_ < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "silent"),
+    [
+        (NonparametricMeans, ([3.0, -1.0, 0.5, 3.0, 2.0], [1.0, 2.0, 1.0, 1.0, 0.25]), (7.0, np.inf)),
+        (NonparametricRates, ([3, 1, 0, 3, 9], [4, 8, 5, 4, 10]), (0, 0)),
+        (NonparametricCounts, ([3, 1, 0, 3, 9], [4.0, 8.0, 5.0, 4.0, 1.0]), (0, 0.0)),
+    ],
+)
+def test_a_client_s_numbers_depend_on_its_data_and_not_on_its_place(model, arguments, silent):
+    """Equal clients, another order, and one who knows nothing: each has its numbers, that one the prior."""
+    first, second = (np.append(a, b) for a, b in zip(arguments, silent, strict=True))
+    order = np.array([5, 4, 2, 0, 1, 3])
+    one, other = (model().fit(first[at], second[at]) for at in (np.arange(6), order))
+
+    def of(fitted):
+        averaged = copy.copy(fitted)
+        averaged._drawn = cells, priors  # the same ones: which clients they are drawn for is not asked here
+        return [
+            fitted.posterior_mean_, fitted.posterior_sd_, fitted.posterior_cdf(0.4), fitted.posterior_quantile(0.3),
+            averaged.posterior_cdf(0.4), averaged.posterior_quantile(0.1), *fitted.posterior_weights().T,
+        ]  # fmt: skip
+
+    cells, priors = one.averaged(0)._drawn
+    for ours, theirs in zip(of(one), of(other), strict=True):
+        assert ours[order].tobytes() == theirs.tobytes()
+        assert ours[0] == ours[3]
+    np.testing.assert_allclose(one.posterior_weights()[5], one.masses_, rtol=1e-12)
+    assert one.posterior_mean_[5] == pytest.approx(one.masses_ @ one.support_, rel=1e-12)
+    # Bayes' rule in each client's own numbers.
+    law = {
+        NonparametricMeans: lambda t: stats.norm.pdf(first[:5, None], t, np.sqrt(second[:5, None])),
+        NonparametricRates: lambda t: stats.binom.pmf(first[:5, None], second[:5, None], t),
+        NonparametricCounts: lambda t: stats.poisson.pmf(first[:5, None], second[:5, None] * t),
+    }[model]
+    heard = law(one.support_) * one.masses_
+    np.testing.assert_allclose(one.posterior_weights()[:5], heard / heard.sum(axis=1, keepdims=True), rtol=1e-9, atol=1e-300)
 
 
 def test_too_few_rounds_are_reported():
