@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
@@ -49,6 +50,8 @@ def test_steps_of_expectation_maximisation_by_hand():
         np.testing.assert_allclose(found[1], mus, rtol=1e-10)
         np.testing.assert_allclose(found[2], trace, rtol=1e-12)
         assert found[3] is False
+    wide = mixture.run_em(100 * X, 1e4 * V, 100 * X[[0, 3]], 3, 1e-12)  # no value has a precision of 1 to itself
+    np.testing.assert_allclose(wide[1], 100 * mus, rtol=1e-10)
     assert mixture.run_em(X, V, X[[0, 3]], 500, 1e-9)[3] is True
     gains = np.diff(mixture.run_em(X, V, X[[0, 3]], 500, 1e-9)[2])
     assert gains[-1] <= 1e-9 < gains[-2]
@@ -66,7 +69,8 @@ def test_learnt_priors_keep_what_they_were_asked():
     assert model.log_likelihood_ == pytest.approx(mixture.log_likelihood(X, model.p_, model.mus_, V), rel=1e-9)
     np.testing.assert_allclose(model.weights_, mixture.posterior_weights(X, model.p_, model.mus_, V), rtol=1e-9)
     np.testing.assert_allclose(model.posterior_mean_, model.weights_ @ model.mus_, rtol=1e-12)
-    assert model.mus_[0, 0] < model.mus_[1, 0]
+    for side in (1.0, -1.0):  # in the order of the first coordinate, whatever the second
+        assert np.diff(mixture.DiscretePrior(2, restarts=4).fit(X * [1.0, side], V).mus_[:, 0]) > 0
     scaled = mixture.DiscretePrior(2, restarts=4, seed=3).fit(X * 1000.0, V * 1e6)
     np.testing.assert_allclose(scaled.mus_, model.mus_ * 1000.0, rtol=1e-6)
     assert scaled.log_likelihood_ == pytest.approx(model.log_likelihood_ - 12 * np.log(1000.0), rel=1e-9)
@@ -78,6 +82,8 @@ def test_learnt_priors_keep_what_they_were_asked():
     assert mixture.DiscretePrior().get_params() == {"k": 2, "restarts": 10, "max_iter": 10_000, "tol": 1e-11, "seed": 0}
     one = mixture.DiscretePrior(2, max_iter=1, restarts=1).fit(X, V)
     assert (one.n_iter_, one.converged_) == (1, False)
+    best = mixture.DiscretePrior(2, max_iter=1, restarts=8).fit(X, V)
+    assert best.log_likelihood_ == best.restart_log_likelihoods_.max() > best.restart_log_likelihoods_.min()
     tight, loose = (mixture.DiscretePrior(2, tol=tol, restarts=1).fit(X, V) for tol in (1e-11, 1e-2))
     gain = np.diff(loose.log_likelihoods_)
     assert gain[-1] <= 6 * 1e-2 < (gain[-2] if gain.size > 1 else np.inf)
@@ -171,6 +177,39 @@ def test_the_risk_of_two_values_by_quadrature(p, gap, variance):
     assert turned == pytest.approx(exact, rel=1e-8, abs=1e-13)
     three = mixture.risk([p / 2, p / 2, 1 - p], [0.0, 0.0, gap], 3 * variance, 3)
     assert three == pytest.approx(exact, rel=1e-7, abs=1e-12)
+
+
+@pytest.mark.parametrize("p", [1e-200, 1e-9, 0.1, 0.5])
+@pytest.mark.parametrize("w", [0.01, 10.0, 300.0, 800.0, 1300.0])
+def test_the_risk_of_two_values_to_rounding(p, w):
+    """The hyperbolic secant as its alternating series of exponentials, each of which the normal law integrates."""
+    q = 1 - p
+    with mp.workdps(60):
+        root, shift = mp.sqrt(w), mp.log(mp.mpf(p) / mp.mpf(q))
+
+        def term(k):
+            a = k + mp.mpf(1) / 2
+            sides = (mp.exp(side * a * shift) * mp.ncdf(-side * shift / root - a * root) for side in (1, -1))
+            return (-1) ** int(k) * mp.exp(a**2 * w / 2) * sum(sides)
+
+        series = mp.nsum(term, [0, mp.inf], method="alternating")
+        exact = float(mp.sqrt(mp.mpf(p) * mp.mpf(q)) * mp.exp(-mp.mpf(w) / 8) * series)
+    assert mixture.two_value_risk(p, q, w) == pytest.approx(exact, rel=1e-12, abs=0)
+    assert mixture.two_value_risk(q, p, w) == pytest.approx(exact, rel=1e-12, abs=0)
+    assert mixture.two_value_risk(p, q, 0.0) == p * q
+
+
+@pytest.mark.parametrize("gap", [1.0, 8.0, 20.0])
+def test_a_value_that_is_two_adds_no_risk(gap):
+    two = mixture.risk([0.4, 0.6], [0.0, gap], 1.0, 1)
+    assert mixture.risk([0.1, 0.3, 0.6], [0.0, 0.0, gap], 1.0, 1) == pytest.approx(two, rel=1e-11, abs=0)
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e20])
+@pytest.mark.parametrize("mus", [[0.0, 1.0, 3.0], [[0.0, 0.0], [1.0, 2.0], [3.0, 1.0]]])
+def test_risks_are_the_same_in_every_unit(mus, unit):
+    one = mixture.risk([0.2, 0.3, 0.5], mus, 1.0, 1)
+    assert mixture.risk([0.2, 0.3, 0.5], unit * np.array(mus), unit**2, 1) == pytest.approx(unit**2 * one, rel=1e-11, abs=0)
 
 
 def test_risks_that_are_refused_or_nothing():
