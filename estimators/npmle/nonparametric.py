@@ -67,7 +67,8 @@ class Nonparametric(ClientModel):
     second_: Floats
     t_: Floats
     _clients: Clients
-    _row: Ints  # of each client among those that differ, which `_clients` has; one more row is of who knows nothing
+    _row: Ints  # of each client among those that differ, as `_clients` has them
+    _parameters: tuple[Floats, Floats]  # of those rows, and of one more, who knows nothing
 
     default_interval = "integrated"
     _drawn: tuple[dirichlet.Lattice, Floats] | None = None  # cells, and priors on them that are averaged over
@@ -104,6 +105,7 @@ class Nonparametric(ClientModel):
         self.t_, self._clients = clients.coordinate(self.support_), clients
         self._row = np.full(first.size, clients.t.size)
         self._row[informed] = clients.row
+        self._parameters = np.append(clients.p1, 0.0), np.append(clients.p2, 0.0)
         moments = [(np.einsum("ik,k->i", w, self.support_), w) for w in self.blocks()]
         self.posterior_mean_ = np.concatenate([mean for mean, _ in moments])[self._row]
         self.posterior_sd_ = np.concatenate(
@@ -113,17 +115,18 @@ class Nonparametric(ClientModel):
 
     def log_likelihoods(self, t: Floats, rows: slice | Ints) -> Floats:
         """Return log-likelihoods of those rows at places t of the coordinate, rows by places, but for constants."""
-        p1, p2 = (np.append(parameter, 0.0)[rows] for parameter in (self._clients.p1, self._clients.p2))
+        p1, p2 = (parameter[rows, None] for parameter in self._parameters)
         with np.errstate(over="ignore"):
             if self.family_ == "gaussian":
-                return -0.5 * np.square((t - p1[:, None]) * p2[:, None])
+                return -0.5 * np.square((t - p1) * p2)
             alpha, beta = shapes(t, self.family_)[:2]
-            return p1[:, None] * alpha + p2[:, None] * beta
+            return p1 * alpha + p2 * beta
 
     def weights(self, rows: slice | Ints) -> Floats:
         """Return posterior probabilities under the fitted prior, rows by atoms."""
+        weights = self.log_likelihoods(self.t_, rows)
         with np.errstate(divide="ignore"):
-            weights = self.log_likelihoods(self.t_, rows) + np.log(self.masses_)
+            weights += np.log(self.masses_)
         weights -= weights.max(axis=1, keepdims=True)
         np.exp(weights, out=weights)
         weights /= weights.sum(axis=1, keepdims=True)
