@@ -132,6 +132,31 @@ def test_em_never_lowers_the_likelihood_and_ends_at_the_optimum():
     assert -fit.log_likelihood == pytest.approx(outside.fun, rel=1e-8)
 
 
+def test_a_fit_step_by_step():
+    """From every client's least squares, by steps of `em_step`, until a step gains too little."""
+    Xs, Ys, _ = data(m=8, n=5)
+    own = np.array([np.linalg.lstsq(X, Y, rcond=None)[0] for X, Y in zip(Xs, Ys, strict=True)])
+    rss = sum(np.sum((Y - X @ t) ** 2) for X, Y, t in zip(Xs, Ys, own, strict=True))
+    mu, s = own.mean(axis=0), rss / 40
+    state = mu, np.mean((own - mu) ** 2), s
+    assert state[1] > s
+    logs = [-priors.marginal_objective(Xs, Ys, *state)[0]]
+    whole = priors.fit_population(Xs, Ys, tol=1e-4)
+    for k in range(1, whole.n_iter + 1):
+        state = priors.em_step(Xs, Ys, *state)
+        logs.append(-priors.marginal_objective(Xs, Ys, *state)[0])
+        fit = priors.fit_population(Xs, Ys, max_iter=k, tol=1e-4)
+        np.testing.assert_allclose(fit.mu, state[0], rtol=1e-10)
+        assert (fit.sigma2_theta, fit.sigma2_x, fit.log_likelihood) == pytest.approx((*state[1:], logs[-1]), rel=1e-10)
+        assert (fit.n_iter, fit.converged) == (k, k == whole.n_iter)
+    enough = np.diff(logs) <= 1e-4 * (1 + np.abs(logs[1:]))
+    assert np.flatnonzero(enough).tolist() == [whole.n_iter - 1]
+    assert whole.n_iter > 3
+    alike = [np.ones((4, 1))] * 6, [np.array([0.0, 1.0, 2.0, 3.0])] * 6  # no client is apart: spread as in the noise
+    first = priors.fit_population(*alike, max_iter=1)
+    assert first.sigma2_theta == pytest.approx(priors.em_step(*alike, [1.5], 1.25, 1.25)[1], rel=1e-12)
+
+
 def test_fit_with_equal_clients_finds_no_spread():
     gen = np.random.default_rng(8)
     fit = priors.fit_population([np.ones((4, 1))] * 50, [1.0 + gen.normal(size=4) for _ in range(50)])
@@ -171,6 +196,10 @@ def test_without_a_penalty_the_best_variance_is_the_mean_square_around_the_centr
         (lambda: priors.marginal_objective([[[1.0]]], [[1.0]], 0.0, [1.0], 1.0), "sigma2_theta"),
         (lambda: priors.fit_population([[[1.0]]], [[1.0]]), "Xs"),
         (lambda: priors.fit_population([[[1.0]], [[2.0]]], [[1.0], [3.0]]), "interpolates"),
+        (lambda: priors.fit_population([[[1.0]], [[2.0]]], [[-1.0], [-3.0]]), "interpolates"),
+        (lambda: priors.fit_population([[[1.0], [2.0]]] * 2, [[0.0, 0.0]] * 2), "interpolates"),
+        (lambda: priors.gaussian_loss([1.0, 2.0], [1.0, 2.0], 0.5, 1.0), "X must have shape"),
+        (lambda: priors.gaussian_loss(np.empty((0, 2)), [], [0.0, 0.0], 1.0), "X must have shape"),
         (lambda: priors.best_variance(THETAS, CENTRE, b=-1.0), "b"),
     ],
 )
