@@ -250,6 +250,12 @@ def test_likelihoods_of_rates_sum_over_all_numbers_of_ones():
     np.testing.assert_allclose(clients.centre, 2 * np.arcsin(np.sqrt([6 / 9, 2 / 9, 3.7 / 5])))
     np.testing.assert_allclose(clients.slope, [9 / (2 / fall), np.inf, np.inf])  # of the angle: two over n per one
     np.testing.assert_allclose(clients.error, [1 / 3, 1 / 3, np.sqrt(1 / 5 + 4 * 2.5 / 25)])
+    far = RateClients([report("gaussian", 300.3, 2.5, 400), report("none", 280.0, 0.0, 400)], np.ones(2, int))
+    law, k, near = stats.binom(400, np.sin(angle[1:] / 2)[:, None] ** 2), np.arange(401), angle[1:]
+    exact = np.log(law.pmf(k) @ np.exp(-((300.3 - k) ** 2) / 5)), law.logpmf(280)[:, 0]
+    np.testing.assert_allclose(far.log_likelihood(np.array([0, 1]), near, np.pi - near), exact, rtol=1e-9)
+    certain = RateClients([report("discrete-laplace", 2.0, 0.0, 9)], np.ones(1, int))
+    assert (certain.slope.tolist(), certain.error.tolist()) == ([np.inf], [1 / 3])
     pairs = RateClients([report("two-point", 0.49, 0.3, 1, "pairs")], np.ones(1, int))
     assert pairs.centre[0] == pytest.approx(2 * np.arcsin(np.sqrt(0.7)))
     assert pairs.n.tolist() == [2]
@@ -277,6 +283,9 @@ def test_what_reports_say_roughly_of_their_rates_before_any_prior():
     scale = 1 / (2 * np.arcsinh(1 / np.sqrt(16e4)))  # of the wide noise, whose corner is resolved to a twelfth
     np.testing.assert_allclose(clients.slope, [100, np.inf, np.inf, 0, 400 / (2 * scale)])
     np.testing.assert_allclose(clients.feature, np.minimum([0.1, 1 / 3, 2 * np.sqrt(0.1), 1, scale / 200 / 12], np.pi / 4))
+    for value, average in ((13.0, 0.98), (-4.0, 0.02)):  # shares that no rates have, taken as next to an end
+        (found,) = RateClients([report("gaussian", value, 2.5, 10)], np.ones(1, int)).spread
+        assert found == pytest.approx(np.sqrt(0.1 + 0.025 / (average * (1 - average))), rel=1e-12)
     one_sided = RateClients([report("none", 0.0, 0.0, 9), report("none", 0.0, 0.0, 7)], np.ones(2, int))
     np.testing.assert_allclose(one_sided.centre, 0.0)
     many = RateClients([report("gaussian", 2.0 + 0.1 * i, 2.5, (9, 5)[i % 2]) for i in range(31)], np.ones(31, int))

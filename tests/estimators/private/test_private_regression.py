@@ -35,7 +35,7 @@ def test_a_batch_of_products_is_what_single_clients_send_whatever_holds_their_ro
     for form in (list, tuple, np.array, np.asfortranarray, lambda part: np.asarray(part, np.float64).tolist()):
         Xs, Ys = ([form(part) for part in parts] for parts in zip(*data, strict=True))
         assert RegressionClient(**settings).reports(Xs, Ys, names) == single
-    for wrong, says in (((np.ones((2, 3)), np.ones(2)), "same number of columns for all clients, got"),
+    for wrong, says in (((np.ones((2, 3)), np.ones(2)), r"same number of columns for all clients, got \[2, 3\]"),
                         ((np.full((2, 2), np.nan), np.ones(2)), "X must be an array of finite numbers"),
                         ((np.ones((2, 2)), np.array([1.0, np.inf])), "Y must be an array of finite numbers"),
                         ((np.ones((2, 2)), np.ones(3)), "Y must have one response per row"),
@@ -43,6 +43,39 @@ def test_a_batch_of_products_is_what_single_clients_send_whatever_holds_their_ro
         Xs, Ys = zip(*data[:3], wrong, strict=True)
         with pytest.raises(ValueError, match=says):
             RegressionClient(**settings).reports(Xs, Ys, list("abcd"))
+    two, three = np.ones((2, 2)), np.ones((3, 2))
+    for Xs, Ys, says in (([two, two], [np.ones(2)], "Xs and Ys must be as many"),
+                         ([], [], "at least one, got 0 and 0"),
+                         ([two, three], [np.ones(3), np.ones(2)], "Y must have one response per row"),
+                         ([two, three], [two, three], "Y must have one response per row"),
+                         ([two[0], two[0]], [two[0], two[0]], "X must have shape"),
+                         ([two > 0, three > 0], [np.ones(2), np.ones(3)], "X must be an array of finite numbers"),
+                         ([two > 0, three > 0], [np.ones(2) > 0, np.ones(3) > 0], "X must be an array of finite numbers"),
+                         ([two[None], two[None]], [np.ones(1), np.ones(1)], "X must have shape")):  # fmt: skip
+        with pytest.raises(ValueError, match=says):
+            RegressionClient(**settings).reports(Xs, Ys, ["a", "b"])
+
+
+@pytest.mark.parametrize("norm", [5e-160, 1.0, 3e140])
+def test_rows_are_shortened_to_their_norm_in_whole_numbers_and_no_further(norm):
+    """Rows next to whole ones whose squares add to a little more; of 5e-160 floats round squares by more than a digit."""
+    a = np.arange(1, 2**16)
+    rows = np.column_stack([a, np.ceil(np.sqrt(2.0**32 - a**2.0))]) * (1.0001 * norm / 2**16)
+    client = RegressionClient(norm=norm, eps=1.0, delta=1e-5)
+    whole = client.clip(rows[:, :1], -rows[:, 1])
+    assert (np.sum(whole**2, axis=1) <= 2**32).all()
+    assert np.abs(whole - [1, -1] * rows / norm * 2**16 / 1.0001).max() < 3
+    if norm >= 1:  # of 16 bits
+        assert client.clip([[norm], [0.0]], [0.0, -norm]).tolist() == [[2**16, 0], [0, -(2**16)]]
+        assert client.share_clipped([[norm, 0.0], [0.0, 2 * norm]], [0.0, 0.0]) == 0.5
+
+
+def test_sums_of_as_many_rows_as_stay_below_two_to_the_62_are_reported():
+    client = RegressionClient(norm=1.0, eps=1.0, delta=1e-5, bits=20)
+    (report,) = client.answer(np.zeros((1, 2), int), np.array([2**22 - 1]), [""], RNG(0))
+    assert report.n == 2**22 - 1
+    with pytest.raises(ValueError, match="fewer than 2\\^22 at bits=20"):
+        client.answer(np.zeros((1, 2), int), np.array([2**22]), [""], RNG(0))
 
 
 def test_equal_clients_without_noise_give_pooled_least_squares():
@@ -59,6 +92,35 @@ def test_clients_who_lie_on_one_line_say_it_exactly():
     told = [RegressionReport("", n, exact, np.array([[n, 2.0 * n], [2.0 * n, 4.0 * n]]), 0.0, 9.0) for n in (4, 9, 1)]
     model = PrivateRegressionMeans(sigma2=0.0).fit(told)
     assert (model.mu_.tolist(), model.tau2_, model.sigma2_, model.converged_) == ([2.0], 0.0, 0.0, True)
+
+
+def told(slopes, sizes, noise, squares=None):
+    """Reports of one column: sums of squares of x (as many as rows, or as given), of x y and of y y."""
+    made, squares = Guarantee(1.0, 1e-6, "row", "client", "gaussian"), sizes if squares is None else squares
+    sums = [a * np.array([[1.0, b], [b, b * b]]) for a, b in zip(squares, slopes, strict=True)]
+    return [RegressionReport("", n, made, S, v, 9.0) for n, S, v in zip(sizes, sums, noise, strict=True)]
+
+
+def test_where_a_client_seems_to_know_the_coefficients_exactly_all_count_by_their_rows_inverted():
+    with pytest.warns(UserWarning, match="tau2 = -.*set to 0"):  # they differ by less than by their noise
+        model = PrivateRegressionMeans(sigma2=0.0).fit(told([2.0, 2.1, 2.3], [4, 9, 1], [0.0, 0.5, 0.5]))
+    assert model.mu_[0] == pytest.approx(6.4 / 3, rel=1e-12)
+    with pytest.warns(UserWarning, match="set to 0"):  # squares that noise made negative, all told
+        model = PrivateRegressionMeans(sigma2=0.0).fit(told([2.0, 2.5], [1, 100], [9.0, 9.0], [10.0, -20.0]))
+    assert model.mu_[0] == pytest.approx((20 - 0.5) / (10 - 0.2), rel=1e-12)
+
+
+def test_a_prior_of_coefficients_has_no_units():
+    """Rows a tenth as long: sums of products have a hundredth, and their noise's variance the square of that."""
+    data = list(clients(RNG(21), 40, 12, [1.0, -1.0], 0.3, 0.4, scale=1.0))
+    found = reports(RNG(22), data, norm=6.0, eps=50.0, delta=1e-3, mechanism="gaussian")
+    short = [RegressionReport(r.client, r.n, r.guarantee, np.array(r.products) / 100, r.noise_variance / 1e4, r.norm / 10)
+             for r in found]  # fmt: skip
+    one, other = (PrivateRegressionMeans().fit(those) for those in (found, short))
+    np.testing.assert_allclose(other.mu_, one.mu_, rtol=1e-10)
+    np.testing.assert_allclose(other.mu_covariance_, one.mu_covariance_, rtol=1e-9)
+    assert (other.tau2_, other.tau2_sd_) == pytest.approx((one.tau2_, one.tau2_sd_), rel=1e-9)
+    assert other.sigma2_ == pytest.approx(one.sigma2_ / 100, rel=1e-9)
 
 
 def exactly(X, Y):
@@ -149,6 +211,19 @@ def test_at_home_averages_over_what_is_open():
     assert covariance[0, 0] == pytest.approx(second / total - (first / total) ** 2, rel=2e-2)
     plain = client.at_home(X, Y, RegressionPrior((0.5,), 0.2, 0.8))
     np.testing.assert_allclose(plain[0], regression.posterior(X, Y, [0.5], 0.2, 0.8)[0])
+
+
+def test_at_home_without_a_variance_of_rows_the_servers_estimate_of_tau_alone_counts():
+    X, Y, prior = np.array([[1.0, 2.0]]), np.array([3.0]), RegressionPrior((0.5, 0.0), 0.2, 0.0, 0.1)
+    mean, covariance = RegressionClient(norm=3.0, eps=1.0, delta=1e-4).at_home(X, Y, prior)
+    tau2 = np.linspace(0, np.sqrt(0.7), 33) ** 2
+    weight = np.exp(-(((tau2 - 0.2) / 0.1) ** 2) / 2)
+    means, covariances = zip(*(regression.posterior(X, Y, [0.5, 0.0], t, 0.0) for t in tau2), strict=True)
+    np.testing.assert_allclose(mean, np.average(means, axis=0, weights=weight), rtol=1e-12)
+    within = np.average(covariances, axis=0, weights=weight)
+    np.testing.assert_allclose(
+        covariance, within + np.cov(np.transpose(means), aweights=weight, ddof=0), rtol=1e-9, atol=1e-15
+    )
 
 
 def test_hidden_parameters_are_told():

@@ -494,6 +494,7 @@ def test_weights_of_noisy_rates_are_those_of_the_best_linear_prediction():
     reports = [RateReport("", n, EXACT, "ones", n, float(x), noise)
                for n, x, noise in ((5, 1, 1.5), (12, 9, 0.7), (40, 6, 8.0), (60, 50, 2.0))]  # fmt: skip
     model = PrivateRates("moments").fit(reports)
+    assert (model.converged_, model.n_iter_) == (True, 1)
     law = model.alpha_, model.beta_
     exact = [beta.var(*law) * r.trials**2 / (betabinom.var(r.trials, *law) + r.noise_variance) for r in reports]
     np.testing.assert_allclose(model.weights_, exact, rtol=1e-9)
@@ -530,6 +531,29 @@ def test_boundaries_are_told_and_leave_no_interval_of_width_zero():
         truth, arguments = model.draw(RNG(0))
         assert len(truth) == len(arguments[0]) == len(low)
         assert model.prior_summary()["boundary"] == model.boundary_
+
+
+def test_moments_on_an_end_are_beyond_it_or_inside_as_is_said():
+    def settled(moments, errors=(0.1, 0.01)):
+        class Settled(PrivateRates):
+            def fit_moments(self, reports):
+                self.moments_, self.moment_errors_, self.converged_ = moments, errors, True
+                self.settle()
+                self.posteriors_, self.log_likelihood_ = rate_posteriors(reports, self.alpha_, self.beta_)
+
+        return Settled("moments").fit([RateReport("", 20, EXACT, "ones", 20, 5.0, 1.0)] * 2)
+
+    with pytest.warns(UserWarning, match="no differences"):
+        assert settled((0.5, 0.0)).boundary_ == "no differences"
+    with pytest.warns(UserWarning, match="only zeros and ones|0 and 1"):
+        assert settled((0.5, 0.25), (0.0, 0.01)).boundary_ == "only zeros and ones"
+    for mu in (0.0, 1.0):  # without a warning
+        assert settled((mu, 0.01)).boundary_ is None
+    model = settled((0.9, 0.01))
+    assert model.mu_ == pytest.approx(truncnorm(-9, 1, 0.9, 0.1).mean(), rel=1e-6)
+    ceiling = (model.mu_ * (1 - model.mu_) - 0.01) / 0.01
+    assert model.sigma2_ == pytest.approx(truncnorm(-1, ceiling, 0.01, 0.01).mean(), rel=1e-6)
+    assert beta.stats(model.alpha_, model.beta_) == pytest.approx((model.mu_, model.sigma2_), rel=1e-12)
 
 
 LAWS = [  # what a client of 12 answers reports, and the smallest and largest value that has to be summed over

@@ -48,23 +48,48 @@ def test_moments_of_noisy_rates_are_their_rational_formula(weights):
     assert found == pytest.approx((float(mu), float(sigma2), float(within)), rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("values", "trials", "noise"),
+    [
+        ([0.5, 3.25, 6.0, 1.0, 2.0], [1, 4, 9, 3, 2], [0.25, 2.0, 0.5, 0.0, 0.7]),
+        ([0.5, 3.25, 11.0, 1.0, 2.0], [1, 4, 9, 3, 2], [0.25, 2.0, 0.5, 0.0, 0.7]),
+        ([0.4, 0.3, 0.9, 0.2, 0.2], [4, 4, 9, 3, 2], [0.05, 0.1, 0.03, 0.2, 0.1]),  # they differ by less than by sampling
+        ([-2.0, 2.0, 4.0, 2.0, 1.0], [2, 4, 9, 3, 2], [0.1, 0.2, 0.1, 0.0, 0.0]),  # rates outside of [0, 1]
+    ],
+)
+def test_moments_weigh_rates_as_a_uniform_prior_would_and_then_by_what_they_found(values, trials, noise):
+    """A uniform rate has variance 1/12, and its single answers 1/6 on average, never more than 1/4."""
+    first = [1 / (1 / 12 + 1 / 6 / n + s / n**2) for n, s in zip(trials, noise, strict=True)]
+    _, sigma2, within = noisy_rate_moments(values, trials, noise, weights=first)
+    within = min(max(within, 0.0), 0.25)
+    second = [1 / (max(sigma2, 0.0) + within / n + s / n**2) for n, s in zip(trials, noise, strict=True)]
+    exact = noisy_rate_moments(values, trials, noise, weights=second)
+    assert noisy_rate_moments(values, trials, noise) == pytest.approx(exact, rel=1e-12)
+    alike = noisy_rate_moments([0, 0, 0], [1, 2, 3], np.zeros(3))  # nothing is left to weigh by
+    assert alike == (0.0, 0.0, 0.0)
+
+
 def test_moments_need_two_clients_and_two_trials():
     assert np.isfinite(noisy_rate_moments([1.0, 2.0], [2, 2], [0.0, 0.0])).all()
     assert np.isfinite(noisy_rate_moments([1.0, 1.0], [1, 2], [0.0, 0.0])).all()
     assert np.isfinite(noisy_rate_moments([1.0, 2.0, 0.0], [2, 2, 2], [0.0] * 3, weights=[1, 1, 0])).all()
+    assert (
+        noisy_rate_moments([0.0, 1.0, 1.0], [1, 1, 2], np.zeros(3), weights=[1, 1, 0])[2] == 0.5
+    )  # no weight on two trials
     for values, trials, weights in (([1.0], [2], None), ([1.0, 1.0], [1, 1], None), ([1.0, 2.0], [2, 2], [1, 0])):
         with pytest.raises(ValueError, match="must"):
             noisy_rate_moments(values, trials, np.zeros(len(values)), weights=weights)
 
 
 def test_errors_of_moments_are_their_formulas():
-    y, n, noise = np.array([0.2, 0.5, 0.9]), np.array([4.0, 9.0, 3.0]), np.array([0.5, 2.0, 0.0])
+    n, noise = np.array([4.0, 9.0, 3.0]), np.array([0.5, 2.0, 0.0])
     mu, sigma2, within = 0.45, 0.06, 0.18
     variance = sigma2 + within / n + noise / n**2
     w = (1 / variance) / (1 / variance).sum()
-    normal, seen = (w**2 * 2 * variance**2).sum(), (w**2 * ((y - mu) ** 2 - variance) ** 2).sum()
-    exact = np.sqrt((w**2 * variance).sum()), np.sqrt(max(normal, seen)) / (w * (1 - w)).sum()
-    assert rate_errors(y, n, noise, mu, sigma2, within) == pytest.approx(exact, rel=1e-12)
+    for y in (np.array([0.2, 2.5, -0.9]), np.array([0.2, 0.5, 0.9])):  # squares that scatter more than normal ones, and less
+        normal, seen = (w**2 * 2 * variance**2).sum(), (w**2 * ((y - mu) ** 2 - variance) ** 2).sum()
+        exact = np.sqrt((w**2 * variance).sum()), np.sqrt(max(normal, seen)) / (w * (1 - w)).sum()
+        assert rate_errors(y, n, noise, mu, sigma2, within) == pytest.approx(exact, rel=1e-12)
     smooth = (16 * 0 + 1) / 18  # all answers alike: a success and a failure more
     variance = smooth * (1 - smooth) / 18 / n
     w = (1 / variance) / (1 / variance).sum()
@@ -117,9 +142,9 @@ def test_variances_of_reports_and_who_tells_of_differences():
 
 def test_the_variance_of_rows_is_pooled_from_noisy_ones():
     """Weights by noise and twice the squared median over the degrees of freedom; then a normal law cut off at zero."""
-    told, noise, n = np.array([2.0, 3.5, 1.2]), np.array([0.5, 2.0, 0.1]), np.array([9, 4, 12])
+    told, noise, n = np.array([2.3, 3.5, 1.2]), np.array([0.5, 2.0, 0.1]), np.array([9, 4, 12])
     reports = [mean_report(0.0, 0.1, int(k), variance=v, variance_noise=s) for v, s, k in zip(told, noise, n, strict=True)]
-    spread = noise + 2 * 2.0**2 / (n - 1)
+    spread = noise + 2 * 2.3**2 / (n - 1)
     pooled, error = (told / spread).sum() / (1 / spread).sum(), (1 / spread).sum() ** -0.5
     law = stats.truncnorm(-pooled / error, np.inf, pooled, error)
     assert pooled_sigma2([*reports, mean_report(0.0, 0.1)]) == pytest.approx((law.mean(), error), rel=1e-9)
@@ -169,7 +194,37 @@ def test_an_integrated_prior_is_an_average_over_the_spread():
     np.testing.assert_allclose(draws.std(axis=0), model.posterior_sd_, rtol=0.04)
     assert not model.independent
     summary = model.prior_summary()
+    assert summary["family"] == "normal"
     assert (summary["mean"], summary["sd"]) == (model.mu_, pytest.approx(np.sqrt(model.tau2_)))
+
+
+def test_an_exact_prior_is_broadcast_as_its_nodes_spread_by_spread():
+    """Of each spread the moments of normal laws cut off at the bounds, over the centres that go with it."""
+    model = PrivateGaussianMeans(sigma2=2.5).fit(REPORTS)
+    nodes = model.nodes_
+    law = stats.truncnorm(*((end - nodes.centre) / nodes.spread for end in (-8.0, 8.0)), nodes.centre, nodes.spread)
+    mean, variance, spreads = law.mean(), law.var(), np.unique(nodes.spread)
+    assert len(model.prior_.tau) == spreads.size < nodes.spread.size
+    told = np.transpose([model.prior_.tau, model.prior_.weight, model.prior_.mu, model.prior_.mu_sd])
+    for spread, found in zip(spreads, told, strict=True):
+        w = np.where(nodes.spread == spread, nodes.weight, 0.0)
+        mu = w @ mean / w.sum()
+        exact = np.sqrt(w @ variance / w.sum()), w.sum() / nodes.weight.sum(), mu, np.sqrt(w @ (mean - mu) ** 2 / w.sum())
+        np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-7)
+    assert (model.prior_.sigma2, model.prior_.sigma2_sd) == (2.5, 0.0)
+    assert model.prior_summary()["family"] == "normal within the bounds"
+    assert not model.independent
+    ends = np.array([-8.0, 8.0, -8.0, 8.0, 0.0])  # true means at the bounds are within
+    np.testing.assert_array_equal(model.draw(RNG(1), ends)[0], ends)
+    for k in (0, 1):
+        with pytest.raises(ValueError, match="truth must lie within the bounds -8 to 8"):
+            model.draw(RNG(1), np.where(np.arange(5) == k, 1.001, 1.0) * ends)
+
+
+@pytest.mark.parametrize("prior", ["exact", "integrated", "marginal-likelihood"])
+def test_reports_without_any_error_are_refused(prior):
+    with pytest.raises(ValueError, match="sigma2 must be > 0 for reports without noise"):
+        PrivateGaussianMeans(prior, sigma2=0.0).fit([*REPORTS, mean_report(0.3, 0.0)])
 
 
 @pytest.mark.parametrize("prior", ["reml", "marginal-likelihood", "moments"])
@@ -245,9 +300,12 @@ def test_variances_of_coefficients_are_unbiased_and_scatter_as_stated(given):
     np.testing.assert_allclose(pooled_coefficients(noisy, noise, 1 / n), mu, atol=0.05)
     smallest = np.linalg.eigvalsh(sums[:, :2, :2].sum(axis=0)).min()
     edge = smallest**2 / 9 / 2  # of the sum of noise: three of its deviations times the root of two columns
-    pooled_coefficients(sums, np.full(m, edge / m * 0.999), np.ones(m))
+    for weight in (0.5, 1.0, 2.0):
+        pooled_coefficients(sums, np.full(m, edge / m * 0.999), np.full(m, weight))
+        with pytest.raises(ValueError, match="smallest eigenvalue"):
+            pooled_coefficients(sums, np.full(m, edge / m * 1.001), np.full(m, weight))
     with pytest.raises(ValueError, match="smallest eigenvalue"):
-        pooled_coefficients(sums, np.full(m, edge / m * 1.001), np.ones(m))
+        pooled_coefficients(np.zeros((2, 3, 3)), np.zeros(2), np.ones(2))
 
 
 @pytest.mark.parametrize("prior", ["exact", "integrated", "marginal-likelihood", "reml", "moments"])
