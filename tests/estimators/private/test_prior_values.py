@@ -51,9 +51,9 @@ def test_moments_of_a_prior_are_those_of_its_mixture():
 
 def test_clients_laws_from_the_reports_that_the_prior_was_learnt_from():
     """Given tau a client's value is normal between its report and a centre that is normal itself."""
-    x, v = np.array([2.0, -0.5, 1.0]), np.array([0.8, 2.5, 0.0])
+    x, v = np.array([2.0, -0.5, 1.0, 0.4]), np.array([0.8, 2.5, 0.0, 2.25])  # of the last as much as between clients
     laws = PRIOR.posteriors(x, v)
-    for i in range(3):
+    for i in range(4):
         for k, (tau, mu, sd) in enumerate(zip(PRIOR.tau, PRIOR.mu, PRIOR.mu_sd, strict=True)):
             w = tau**2 / (tau**2 + v[i])
             assert laws.means[k, i] == pytest.approx(w * x[i] + (1 - w) * mu)
@@ -93,6 +93,10 @@ def test_a_client_at_home_takes_its_own_report_out_of_the_prior(told):
     assert law.sd()[0] == pytest.approx(np.sqrt(sum(seconds) / sum(masses) - mean**2), rel=1e-7)
     sure = Prior.known(mu=0.5, tau2=0.0).at_home(2.0, 0.0)
     assert sure.mean().tolist() == [2.0]
+    assert Prior.known(mu=0.5, tau2=2.25).at_home(2.0, 2.25).mean().tolist() == [1.25]  # half of either
+    known = Prior.known(mu=0.5, tau2=2.25)
+    assert known.mu_sd == (0.0,)
+    assert known.at_home(x, variance, told).mean() == known.at_home(x, variance).mean()  # of which no report has told
 
 
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
@@ -120,7 +124,7 @@ def test_mixtures_of_normal_laws_with_points_among_them():
         ]
         return weights[:, i] @ parts
 
-    for t in (-1.0, 1.0, 2.5):
+    for t in (-1.0, 1.0, 1.3, 2.5):
         np.testing.assert_allclose(laws.cdf(t), [cdf(0, t), cdf(1, t)], rtol=1e-12)
         np.testing.assert_allclose(laws.cdf(t, strict=True), [cdf(0, t, True), cdf(1, t, True)], rtol=1e-12)
     for q in (0.01, 0.4, 0.97):
@@ -128,6 +132,12 @@ def test_mixtures_of_normal_laws_with_points_among_them():
         exact = optimize.brentq(lambda t, q=q: cdf(0, t) - q, -9, 9, xtol=1e-13)
         assert found[0] == pytest.approx(exact, abs=1e-9)
         assert cdf(1, found[1] + 1e-9) >= q >= cdf(1, found[1] - 1e-9)
+    np.testing.assert_allclose(
+        NormalMixtures(weights, 1e-9 * means, 1e-18 * variances).quantile(0.4), 1e-9 * laws.quantile(0.4)
+    )
+    points = NormalMixtures(np.array([[0.25], [0.25], [0.5]]), np.array([[0.0], [1.0], [3.0]]), np.zeros((3, 1)))
+    for q, point in ((0.0, 0.0), (0.25, 0.0), (0.3, 1.0), (0.5, 1.0), (0.6, 3.0), (1.0, 3.0)):
+        assert points.quantile(q)[0] == pytest.approx(point, abs=1e-12)
     assert laws.quantile(0.0).tolist()[0] == -np.inf
     assert laws.quantile(1.0).tolist()[0] == np.inf
     values = np.array([-0.3, 2.0])
@@ -152,7 +162,17 @@ def test_a_mean_cut_off_is_that_of_a_truncated_normal_law(estimate, error, high)
 
 @pytest.mark.parametrize(
     ("estimate", "error", "low", "high"),
-    [(0.3, 0.4, 0.0, 1.0), (-3.0, 0.5, -1.0, 1.0), (14.0, 2.0, 0.0, 10.0), (5.0, 1e3, 0.0, 10.0), (-20.0, 1.0, 0.0, np.inf)],
+    [
+        (0.3, 0.4, 0.0, 1.0),
+        (-3.0, 0.5, -1.0, 1.0),
+        (14.0, 2.0, 0.0, 10.0),
+        (5.0, 1e3, 0.0, 10.0),
+        (-20.0, 1.0, 0.0, np.inf),
+        (0.95, 0.1, 0.0, 1.0),
+        (0.05, 0.1, 0.0, 1.0),
+        (0.003, 0.004, 0.0, 0.01),
+        (-200.0, 100.0, 0.0, np.inf),
+    ],
 )
 def test_a_normal_law_cut_off_has_its_mass_mean_and_deviation(estimate, error, low, high):
     """Against mpmath's erfc, with 60 digits for what floats cancel."""
@@ -192,6 +212,31 @@ def test_a_grid_of_spreads_has_the_moments_of_the_likelihood():
     assert np.array(flat.weight) @ np.array(flat.tau) == pytest.approx(1.5)
     assert flat.weight[0] == pytest.approx(flat.weight[1] / 2)
     assert np.array(flat.weight) @ np.array(flat.tau) ** 2 == pytest.approx(3.0, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "more", "ends"),
+    [
+        (0.0, 12.5, 0.0, (0, 13)), (9.5, 19.5, 0.0, (9, 20)), (0.0, 15.5, 0.0, (0, 16)), (0.0, 16.5, 0.0, (0, 32)),
+        (0.0, 6.5, 7.0, (0, 14)), (20.5, 40.0, 0.0, (20, 32)), (31.5, 40.0, 0.0, (31, 32)), (3.5, 14.5, 4.0, (3, 19)),
+    ],
+)  # fmt: skip
+def test_a_grid_of_spreads_is_drawn_in_to_the_neighbours_of_what_counts_until_it_is_more_than_half(low, high, more, ends):
+    """Places in 32nds of the bound: a likelihood that is flat, falls by e^-12, which counts, and then out of sight."""
+
+    def given_tau(tau):
+        place = 32 * tau / 7.0
+        return 0.0 if low <= place <= high else -12.0 if high < place <= high + more else -100.0, 0.0, 1.0
+
+    tau = grid_posterior(given_tau, 7.0).tau
+    assert (32 * tau[0] / 7.0, 32 * tau[-1] / 7.0) == pytest.approx(ends)
+    assert len(tau) == 33
+
+
+def test_a_grid_of_spreads_is_not_drawn_in_further_than_to_a_billionth():
+    for unit in (1e-3, 1.0, 1e3):
+        tau = grid_posterior(lambda tau, unit=unit: (-(((tau / unit - 0.8) / 1e-13) ** 2), 0.0, 1.0), 50.0 * unit).tau
+        assert 1 / 17 < (tau[-1] - tau[0]) / (1e-9 * tau[-1]) <= 1
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 0.01])
