@@ -297,9 +297,9 @@ class PrivateGaussianMeans(PrivateModel):
 
     @property
     def independent(self) -> bool:
-        """Whether one prior is taken for true."""
+        """Whether one prior is taken for true: never, as all clients share the error of the centre."""
         self.require_fit()
-        return len(self.prior_.tau) == 1 and self.prior_.mu_sd[0] == 0
+        return False
 
     def sample_posterior(self, generator: np.random.Generator, size: int) -> Floats:
         """Return joint draws (size, m) of all true means given the reports: a tau, a centre, then the clients."""

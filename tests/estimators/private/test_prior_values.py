@@ -49,6 +49,14 @@ def test_moments_of_a_prior_are_those_of_its_mixture():
         BetaPrior(0.3, float(np.nextafter(0.3 * 0.7, 1)))
 
 
+@pytest.mark.parametrize("prior", [PRIOR, BetaPrior(0.3, 0.05)])
+def test_a_broadcast_prior_is_read_as_it_was_written_and_nothing_else_is(prior):
+    assert type(prior).from_json(prior.to_json()) == prior
+    for text in ("[0.3, 0.05]", prior.to_json().replace("}", ', "more": 1.0}')):
+        with pytest.raises(ValueError, match="prior must be a JSON object with the entries"):
+            type(prior).from_json(text)
+
+
 def test_clients_laws_from_the_reports_that_the_prior_was_learnt_from():
     """Given tau a client's value is normal between its report and a centre that is normal itself."""
     x, v = np.array([2.0, -0.5, 1.0, 0.4]), np.array([0.8, 2.5, 0.0, 2.25])  # of the last as much as between clients
@@ -137,7 +145,7 @@ def test_mixtures_of_normal_laws_with_points_among_them():
     )
     points = NormalMixtures(np.array([[0.25], [0.25], [0.5]]), np.array([[0.0], [1.0], [3.0]]), np.zeros((3, 1)))
     for q, point in ((0.0, 0.0), (0.25, 0.0), (0.3, 1.0), (0.5, 1.0), (0.6, 3.0), (1.0, 3.0)):
-        assert points.quantile(q)[0] == pytest.approx(point, abs=1e-12)
+        assert points.quantile(q)[0] == pytest.approx(point, rel=1e-12, abs=0)
     assert laws.quantile(0.0).tolist()[0] == -np.inf
     assert laws.quantile(1.0).tolist()[0] == np.inf
     values = np.array([-0.3, 2.0])

@@ -112,8 +112,10 @@ def test_where_a_client_seems_to_know_the_coefficients_exactly_all_count_by_thei
 
 def test_a_prior_of_coefficients_has_no_units():
     """Rows a tenth as long: sums of products have a hundredth, and their noise's variance the square of that."""
-    data = list(clients(RNG(21), 40, 12, [1.0, -1.0], 0.3, 0.4, scale=1.0))
-    found = reports(RNG(22), data, norm=6.0, eps=50.0, delta=1e-3, mechanism="gaussian")
+    data = [
+        (X[: 4 + k], Y[: 4 + k], k) for k, (X, Y, _) in enumerate(clients(RNG(21), 40, 44, [1.0, -1.0], 0.3, 0.4, scale=0.5))
+    ]
+    found = reports(RNG(22), data, norm=6.0, eps=200.0, delta=1e-3, mechanism="gaussian")
     short = [RegressionReport(r.client, r.n, r.guarantee, np.array(r.products) / 100, r.noise_variance / 1e4, r.norm / 10)
              for r in found]  # fmt: skip
     one, other = (PrivateRegressionMeans().fit(those) for those in (found, short))

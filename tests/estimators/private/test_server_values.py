@@ -241,6 +241,7 @@ def test_one_value_of_the_spread_gives_normal_laws(prior):
     exact = stats.norm.logpdf(X, model.mu_, np.sqrt(model.tau2_ + TOTAL)).sum()
     assert model.log_likelihood_ == pytest.approx(exact, rel=1e-9)
     assert set(model.prior_interval(0.9)) == {"mean"}
+    assert not model.independent  # of the error of the centre, which all share
     low, high = model.prior_interval(0.9)["mean"]
     assert (low, high) == pytest.approx(stats.norm.interval(0.9, model.mu_, model.mu_sd_), rel=1e-6)
     truth, (drawn,) = model.draw(RNG(2))
