@@ -155,7 +155,6 @@ class Outputs:
             above = np.maximum(x, 0.0)
         rises = np.diff(self.density[rows], axis=1) / np.diff(self.knots)
         bends = np.diff(rises, axis=1, prepend=0.0, append=0.0)
-        bends[:, -1] = -rises[:, -1]
         found = self.density[rows, :1] + bends @ above.T
         with quiet():
             return np.log(np.maximum(found, 1e-300))

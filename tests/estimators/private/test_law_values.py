@@ -17,6 +17,8 @@ from estimators.private.mean_posterior import (
     TruncatedNormals,
     clipped_means,
     clipped_moments,
+    new_estimates,
+    outputs,
     share_inside,
     unclipped,
 )
@@ -330,9 +332,17 @@ def test_clipped_means_are_inverted():
     assert unclipped(np.array([-5.0, 9.0]), (at, told)).tolist() == [-1.0, 3.0]
 
 
+def test_clipped_means_are_inverted_near_bounds_that_are_far_apart():
+    low, high, z = -1e5, 3e5, np.array([0.0, 0.1, 0.5, 1.3, 4.0, 9.0])
+    truth = np.concatenate([low + 2 * z, high - 2 * z])
+    shift, _ = clipped_moments(truth - low, high - truth, np.array(2.0))
+    found = unclipped(truth + shift, clipped_means(low, high, 2.0))
+    np.testing.assert_allclose(found, truth, rtol=0, atol=2e-4)  # a ten thousandth of a deviation
+
+
 @pytest.mark.parametrize("sd", [0.0, 0.35])
 def test_a_law_between_knots_is_that_of_a_clipped_and_rounded_mean(sd):
-    knots, density = np.array([-1.0, 0.5, 2.0]), np.array([[0.2, 0.9, 0.4], [0.7, 0.1, 0.3]])
+    knots, density = np.array([-1.0, 0.5, 2.0, 2.4]), np.array([[0.2, 0.9, 0.4, 0.1], [0.7, 0.1, 0.3, 0.9]])
     law = Outputs(knots, density, sd, lambda mean, generator: mean)
     truth = np.array([-0.8, 0.3, 0.5, 1.7])
     found = np.exp(law.log_likelihood(np.array([1, 0]), truth))
@@ -390,6 +400,88 @@ def test_what_reports_say_roughly_of_their_means_before_any_prior():
     assert told.feature == pytest.approx([2.0, max(sd, np.diff(said[1][1].knots).min())])
     exact = MeanClients([mean_report("none", "row", 9, 0.0, 0.04)], 0.0, np.ones(1, int))
     assert (exact.centre, exact.spread, exact.low, exact.high) == (1.0, 0.2, pytest.approx(-0.8), pytest.approx(2.8))
+
+
+@pytest.mark.parametrize(("mechanism", "noise"), [("none", 0.0), ("gaussian", 0.09)])
+def test_means_rounded_to_few_levels_are_released_at_random_and_judged_level_by_level(mechanism, noise):
+    """Seventeen levels from -3 to 5, either neighbour with the chance that keeps the mean, and then noise."""
+    size, truths, told = 4000, [-3.0, -1.8, 0.0, 5.0], [-2.0, 0.5, 0.0, 5.0]
+    one = mean_report(mechanism, "client", 9, noise, 0.0625)
+    law = outputs(mechanism, [replace(one, estimate=e) for e in told for _ in range(size)], 0.0, 0.5)
+    levels = np.linspace(-3, 5, 17)
+    np.testing.assert_allclose(law.knots, levels, atol=1e-12)
+    away = np.subtract.outer(told, levels)
+    density = np.exp(-(away**2) / (2 * noise)) if noise else 1.0 * (away == 0)
+    np.testing.assert_allclose(law.density[::size], density, rtol=1e-9, atol=1e-300)
+    draws = law.draw(np.repeat(truths, size), RNG(1)).reshape(4, size)
+    for truth, found, share in zip(truths, draws, (0.0, 0.4, 0.0, 0.0), strict=True):
+        variance = share * (1 - share) / 4 + noise
+        assert found.mean() == pytest.approx(truth, abs=5 * np.sqrt(variance / size) + 1e-12)
+        assert found.var() == pytest.approx(variance, rel=5 * np.sqrt(2 / size), abs=1e-12)
+        if not noise:
+            assert set(found) <= set(levels)
+
+
+@pytest.mark.parametrize("adjacency", ["row", "client"])
+@pytest.mark.parametrize("truth", [0.7, -2.97, 4.93])
+def test_new_estimates_are_clipped_means_rounded_and_noisy(adjacency, truth):
+    """Nine rows of deviation 0.3, clipped one by one or their mean: moments by quadrature."""
+    size, sd, rows = 20_000, 0.3 if adjacency == "row" else 0.1, 9 if adjacency == "row" else 1
+    mean = clipped(truth, sd, -3.0, 5.0)
+    square = norm.expect(lambda x: (np.clip(x, -3, 5) - mean) ** 2, loc=truth, scale=sd, lb=truth - 4, ub=truth + 4)
+    variance = square / rows + 0.002 + 0.003
+    found = new_estimates([mean_report("gaussian", adjacency, 9, 0.002, 0.003)] * size, 0.09, np.full(size, truth), RNG(2))
+    assert found.mean() == pytest.approx(mean, abs=5 * np.sqrt(variance / size))
+    assert found.var() == pytest.approx(variance, rel=7 * np.sqrt(2 / size))
+    exact = new_estimates([mean_report("none", adjacency, 9, 0.0, 0.0)] * 2, 0.0, np.array([truth, 0.5]), RNG(3))
+    assert exact.tolist() == [truth, 0.5]  # rows without variance
+
+
+def test_the_likelihood_of_a_mean_is_that_of_clipped_rows_or_of_a_clipped_mean_behind_noise():
+    """Normal laws with the moments of what is clipped; few levels and finite outputs are summed over."""
+    say = [("gaussian", "row", 9, 0.3, 0.002), ("gaussian", "row", 4, 0.1, 0.0), ("gaussian", "client", 9, 0.3, 0.002),
+           ("discrete-laplace", "row", 9, 0.0, 0.01), ("unheard of", "client", 4, 0.2, 0.0),
+           ("gaussian", "client", 9, 0.3, 2.0**-8), ("gaussian", "client", 9, 0.3, 0.0625),
+           ("finite-output", "client", 9, 0.3, 0.0)]  # fmt: skip
+    reports = [replace(mean_report(*one), estimate=0.25 * i) for i, one in enumerate(say)]
+    value = finite_output((-3.0, 5.0), 1.0).values[1]
+    reports[7] = replace(reports[7], estimate=float(value))
+    clients = MeanClients(reports, 4.0, np.ones(8, int))
+    truth, rows = np.array([-2.9, -0.4, 1.0, 4.8]), np.array([6, 3, 0, 7, 1, 5, 2, 4])
+    found = dict(zip(rows.tolist(), clients.log_likelihood(rows, truth + 3, 5 - truth), strict=True))
+    for i, (_, adjacency, n, noise, rounding) in enumerate(say[:6]):
+        sd, many = (2.0, n) if adjacency == "row" else (2 / np.sqrt(n), 1)
+        shift, variance = clipped_moments(truth + 3, 5 - truth, np.array(sd))
+        exact = norm.logpdf(0.25 * i, truth + shift, np.sqrt(variance / many + noise + rounding))
+        np.testing.assert_allclose(found[i], exact, rtol=1e-10)
+    few = outputs("gaussian", reports[6:7], 2 / 3, 0.5), outputs("finite-output", reports[7:], 2 / 3, 0.0)
+    for i, law in zip((6, 7), few, strict=True):
+        np.testing.assert_allclose(found[i], law.log_likelihood(np.array([0]), truth)[0], rtol=1e-10)
+    assert [isinstance(clients.laws[kind], Outputs) for kind in clients.kind] == [False] * 6 + [
+        True
+    ] * 2  # more than 64 levels
+    exact = MeanClients(reports[:2], 0.0, np.ones(2, int)).log_likelihood(np.array([0, 1, 0]), truth + 3, 5 - truth)
+    for row, (e, variance) in zip(exact, ((0.0, 0.302), (0.25, 0.1), (0.0, 0.302)), strict=True):
+        np.testing.assert_allclose(row, norm.logpdf(e, truth, np.sqrt(variance)), rtol=1e-10)
+
+
+def test_what_reports_say_roughly_of_their_means_has_no_units():
+    """All lengths a tenth of what they were, variances a hundredth."""
+    say = [
+        ("discrete-laplace", "row", 0.5),
+        ("gaussian", "row", 0.3),
+        ("discrete-laplace", "client", 0.5),
+        ("none", "row", 0.0),
+    ]
+    long = [mean_report(mechanism, adjacency, 9, noise, 0.002) for mechanism, adjacency, noise in say]
+    short = [replace(r, estimate=r.estimate / 10, noise_variance=r.noise_variance / 100, bounds=(-0.3, 0.5),
+                     rounding_variance=r.rounding_variance / 100) for r in long]  # fmt: skip
+    one, other = MeanClients(long, 4.0, np.ones(4, int)), MeanClients(short, 0.04, np.ones(4, int))
+    for name in ("centre", "spread", "error", "feature", "low", "high"):
+        np.testing.assert_allclose(getattr(other, name), getattr(one, name) / 10, rtol=1e-7)
+    np.testing.assert_allclose(other.slope, one.slope * 10, rtol=1e-7)
+    bare = MeanClients([mean_report("discrete-laplace", "client", 9, 0.5, 0.0)], 0.0, np.ones(1, int))
+    assert bare.error == pytest.approx(8e-9)  # without a normal error, a billionth of the width
 
 
 def clipped(mean, sd, low, high):
