@@ -25,6 +25,7 @@ from estimators.federated.audit import (
     intervals,
     one_run_bound,
     row_releases,
+    row_statistics,
     wilson,
 )
 from estimators.federated.numpy_backend import NumpyBackend
@@ -64,6 +65,34 @@ def test_events_are_counted_as_one_counts(size):
     np.testing.assert_array_equal(thresholds[-20:], pooled[-20:])
     assert thresholds.size == pooled.size if size == 30 else thresholds.size < 410
     assert np.max(np.diff(np.searchsorted(pooled, thresholds))) <= pooled.size / 350 + 1
+
+
+def test_of_many_thresholds_a_360th_is_kept_and_twenty_at_either_end():
+    values = np.arange(9730.0)[:, None]  # 27 times 360, and a few
+    thresholds, counts = events((values[::2], values[1::2]), 0)
+    kept = {*range(20), *range(0, 9730, 27), *range(9710, 9730)}
+    assert thresholds.tolist() == sorted(kept)
+    assert counts.sum(axis=0).tolist() == [9730 - t for t in sorted(kept)]
+
+
+def test_four_runs_are_enough_and_three_of_them_count():
+    assert epsilon_bound(np.zeros(4), np.ones(4), delta=0.1).runs == 3
+
+
+def test_worlds_in_which_no_event_tells_anything_prove_nothing():
+    said = {"delta": 0.9, "beta": 0.01, "statistic": 0, "threshold": 0.0, "above": True, "likely": "with", "counts": (3, 3)}
+    assert epsilon_bound(np.zeros(4), np.zeros(4), delta=0.9) == Bound(eps=0.0, runs=3, **said)
+    assert gaussian_bound(np.zeros(400), np.zeros(400), delta=0.1).eps == 0.0
+
+
+def test_of_equal_statistics_the_first_is_told_and_bounds_are_of_one_percent_unless_they_are_told_otherwise():
+    pair = [RNG(k).normal(3.0 * k, 1.0, 400)[:, None] * [1.0, 1.0] for k in (0, 1)]
+    for bound in (epsilon_bound, gaussian_bound):
+        found = bound(*pair, delta=0.05)
+        assert found.statistic == 0
+        assert found == bound(*pair, delta=0.05, beta=0.01) != bound(*pair, delta=0.05, beta=0.02)
+    how = {"guesses": 50, "canaries": 50, "delta": 1e-5}
+    assert one_run_bound(45, **how) == one_run_bound(45, **how, beta=0.05) < one_run_bound(45, **how, beta=0.06)
 
 
 @pytest.mark.parametrize(("shift", "above"), [(5.0, True), (-5.0, False)])
@@ -144,6 +173,26 @@ def test_without_noise_a_canary_is_seen_as_its_clipped_gradient_in_the_batches_i
         multiplier=0.0, clip=0.3, work={**POISSON, "batch_size": 5}, rows=20, rounds=4, silo_count=5, canary=0
     )
     assert (absent == 0).all()
+
+
+def test_releases_of_one_silo_have_seed_0_unless_they_are_told_otherwise_and_a_million_rows_at_most():
+    how = {"multiplier": 1.0, "clip": 0.3, "work": {**POISSON, "batch_size": 2}, "rounds": 2, "silo_count": 1, "canary": 1}
+    one, same, other = (row_releases(rows=4, **how, **seed) for seed in ({}, {"seed": 0}, {"seed": 1}))
+    assert one.tolist() == same.tolist() != other.tolist()
+    with pytest.raises(ValueError, match="rows"):
+        row_releases(rows=10**6 + 1, others=1, **how)
+
+
+@pytest.mark.parametrize("rate", [0.3, 1.0])
+def test_releases_are_read_as_a_likelihood_ratio_a_sum_a_range_and_a_distance(rate):
+    seen, z = RNG(5).normal(0.5, 2.0, (30, 4)), 1.3
+    for shift, base, more in ((1.0, 0.0, {}), (2.0, -3.0, {"shift": 2.0, "base": -3.0})):
+        absent, there = (stats.norm.pdf(seen, base + move, z) for move in (0.0, shift))
+        ratio = np.log((1 - rate) + rate * there / absent).sum(axis=1)
+        away = (seen - base) / z
+        exact = ratio, away.sum(axis=1), (seen.max(axis=1) - seen.min(axis=1)) / z, np.abs(away).max(axis=1)
+        found = row_statistics(seen, multiplier=z, rate=rate, **more)
+        np.testing.assert_allclose(found, np.transpose(exact), rtol=1e-9, atol=1e-12)
 
 
 def test_fixed_batches_have_one_row_more_or_less_of_the_canary():
