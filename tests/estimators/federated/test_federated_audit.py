@@ -212,6 +212,19 @@ def test_a_server_adds_the_promised_noise_to_updates_and_counts():
     assert abs(counts.std() / 2 - 1) < 4 / np.sqrt(800)
 
 
+def test_what_a_server_of_three_clients_releases_is_about_each_of_them_and_has_seed_0():
+    made = DPFedAvg(learning_rate=1e-3, rate=1.0, clip=2.0, clip_rate=1e-4, multiplier=0.2, count_noise=0.5, delta=0.01)
+    for canary, told in ((True, 1.0), (False, 0.0)):
+        updates, counts = client_releases(made, canary=canary, rounds=36, clients=3)
+        assert updates.shape == (36, 3)
+        assert (abs(updates.mean(axis=0) - told) < 5 * updates.std(axis=0) / 6).all()
+        assert abs(updates.std() / 0.2 - 1) < 0.2
+        assert abs(counts.mean() + 1.5 * told) < 5 * counts.std() / 6  # halves of three who are clipped
+        same = client_releases(made, canary=canary, rounds=36, clients=3, seed=0)
+        other = client_releases(made, canary=canary, rounds=36, clients=3, seed=1)
+        assert counts.tolist() == same[1].tolist() != other[1].tolist()
+
+
 def test_the_claim_for_one_client_is_of_updates_and_counts_together():
     """Both have the noise that one Gaussian of `multiplier` has, for any share of the counts; alone, updates have less."""
     whole = epsilon(Event(mechanism="gaussian", noise=1.5, rate=0.5, sampling="poisson"), delta=0.01)
