@@ -14,7 +14,7 @@ from borrow import main
 from estimators.accounting.accountants import epsilon
 from estimators.accounting.events import Event
 from estimators.accounting.mechanisms import gaussian_epsilon
-from estimators.federated import one_run_cases
+from estimators.federated import one_run, one_run_cases
 from estimators.federated.algorithms import DPFedAvg, FedAvg, Local
 from estimators.federated.audit import one_run_bound
 from estimators.federated.data import Federation
@@ -202,6 +202,23 @@ def test_shares_are_of_the_canaries_and_each_has_its_part_of_beta():
             judged_guesses(scores, coins, shares=wrong, **how)
 
 
+def test_the_least_likely_guesses_are_told_where_they_refute_and_else_those_that_prove_most(monkeypatch):
+    """Of 8 and of 24 guesses, the first less likely, the others proving more; a chance counts twice for two tries."""
+    chances, proved = {8: 0.01, 24: 0.5}, {8: 0.3, 24: 0.9}
+    monkeypatch.setattr(one_run, "guess_chance", lambda right, *, guesses, **more: chances[guesses])
+    monkeypatch.setattr(one_run, "one_run_bound", lambda right, *, guesses, **more: proved[guesses])
+    how = {"curve": [(1.0, 0.0)], "delta": 0.0, "claimed": 1.0, "shares": [0.1, 0.3]}
+    for beta, told in ((0.03, 24), (0.0399, 24), (0.04, 8), (0.05, 8), (0.3, 8)):
+        found = judged_guesses(np.arange(80.0), np.arange(80) < 40, beta=beta, **how)
+        assert (found.guesses, found.proved, found.chance) == (told, 0.9, 0.02)
+        assert found.refuted == (told == 8)
+
+
+def test_a_score_of_nothing_says_out():
+    found = judged_guesses([2.0, -1.0, 0.0], [True, False, False], curve=[(1.0, 0.0)], delta=0.0, claimed=1.0, shares=[1.0])
+    assert (found.guesses, found.right) == (3, 3)
+
+
 def test_a_coin_that_the_scores_do_not_know_proves_nothing():
     rng = RNG(3)
     found = judged_guesses(rng.normal(size=1000), rng.random(1000) < 0.5, curve=[(1.0, 0.0)], delta=0.0, claimed=1.0)
@@ -310,6 +327,11 @@ def test_a_single_guess_is_right_as_often_as_randomised_response_lets_it(eps, de
     found = guess_chance(1, guesses=1, canaries=1, curve=[(eps, delta)])
     assert found == pytest.approx((np.exp(eps) + delta) / (1 + np.exp(eps)), rel=2e-3)
     assert guess_chance(0, guesses=1, canaries=1, curve=[(eps, delta)]) == 1.0
+
+
+@pytest.mark.parametrize("eps", [6.5, 7.0, 7.5, 8.0, 8.5, 9.0])
+def test_a_chance_next_to_one_is_bounded_from_above_and_never_more_than_one(eps):
+    assert 1 / (1 + np.exp(-eps)) <= guess_chance(1, guesses=1, canaries=1, curve=[(eps, 0.0)]) <= 1.0
 
 
 @pytest.mark.parametrize(
