@@ -408,6 +408,29 @@ def audited(**changes):
     return audit_training(how.pop("algorithm"), how.pop("federation"), how.pop("model"), **how)
 
 
+def test_rows_are_out_by_their_coins_and_the_claim_is_that_of_their_clients():
+    seen = []
+
+    def told(task, models):
+        seen.append(task.rows_out.copy())
+        return [-1.0 if task.rows_out[k, i] else 1.0 for k, i in places]
+
+    places = [(1, i) for i in range(12)]
+    either = Local(learning_rate=0.1, privacy=RowPrivacy(eps=[1.0, 3.0], delta=1e-5, clip=1.0))
+    found = audited(algorithm=either, canaries=places, score=told, shares=[1.0])
+    assert (found.guesses, found.right, found.beta) == (12, 12, 0.01)
+    assert found.claimed == pytest.approx(3.0, rel=0.01)
+    (out,) = seen
+    assert not out[0].any()
+    assert 2 < out[1].sum() < 10
+
+
+@pytest.mark.parametrize(("rounds", "says"), [(71, "canaries"), (10**7, "canaries"), (10**7 + 1, "rounds"), (0, "rounds")])
+def test_an_audit_of_one_run_has_ten_million_rounds_at_most(rounds, says):
+    with pytest.raises(ValueError, match=f"^{says} must"):
+        audited(rounds=rounds, canaries=[])
+
+
 AVERAGE = DPFedAvg(learning_rate=0.1, rate=0.5, multiplier=1.0, delta=1e-5, clip_rate=0.0)
 
 
