@@ -90,10 +90,12 @@ def test_errors_of_moments_are_their_formulas():
         normal, seen = (w**2 * 2 * variance**2).sum(), (w**2 * ((y - mu) ** 2 - variance) ** 2).sum()
         exact = np.sqrt((w**2 * variance).sum()), np.sqrt(max(normal, seen)) / (w * (1 - w)).sum()
         assert rate_errors(y, n, noise, mu, sigma2, within) == pytest.approx(exact, rel=1e-12)
-    smooth = (16 * 0 + 1) / 18  # all answers alike: a success and a failure more
-    variance = smooth * (1 - smooth) / 18 / n
-    w = (1 / variance) / (1 / variance).sum()
-    assert rate_errors(np.zeros(3), n, 0 * n, -0.1, -0.2, 0.0)[0] == pytest.approx(np.sqrt((w**2 * variance).sum()))
+    for mean, ones in ((-0.1, 0), (0.5, 8), (1.2, 16)):  # of sixteen answers: a success and a failure more
+        smooth = (ones + 1) / 18
+        variance = smooth * (1 - smooth) / 18 / n
+        w = (1 / variance) / (1 / variance).sum()
+        found = rate_errors(np.full(3, mean), n, 0 * n, mean, -0.2, 0.0)[0]
+        assert found == pytest.approx(np.sqrt((w**2 * variance).sum()))
     assert rate_errors(y, n, noise, mu, sigma2, 0.9) == rate_errors(y, n, noise, mu, sigma2, 0.25)  # no variance is larger
     ones, pairs = np.array([0.3, 0.5]), np.array([0.2, 0.1, 0.6])
     one, two = 0.4 + 0.45 * 0.55, 0.3 + (0.06 + 0.45**2) * (1 - 0.06 - 0.45**2)
