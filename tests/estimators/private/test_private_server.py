@@ -487,6 +487,8 @@ def test_two_bits_of_ones_are_enough_beside_pairs_and_one_is_not():
     assert model.moments_ == pytest.approx((0.4, 0.2 - 0.1 * 0.7))
     with pytest.raises(ValueError, match="at least two one-bit reports"):
         PrivateRates("moments").fit([ones[0], *pairs])
+    with pytest.raises(ValueError, match="at least two one-bit reports"):
+        PrivateRates("moments").fit([replace(ones[0], trials=2), ones[1], *pairs])
 
 
 def test_weights_of_noisy_rates_are_those_of_the_best_linear_prediction():
@@ -495,6 +497,13 @@ def test_weights_of_noisy_rates_are_those_of_the_best_linear_prediction():
                for n, x, noise in ((5, 1, 1.5), (12, 9, 0.7), (40, 6, 8.0), (60, 50, 2.0))]  # fmt: skip
     model = PrivateRates("moments").fit(reports)
     assert (model.converged_, model.n_iter_) == (True, 1)
+    x, n, noise = np.transpose([(r.value, r.trials, r.noise_variance) for r in reports])
+    *moments, within = noisy_rate_moments(x, n, noise)
+    assert model.independent
+    assert not PrivateRates().fit(reports).independent
+    assert model.own_numbers((reports[:2],)).tolist() == (x / n)[:2].tolist()
+    assert model.moments_ == tuple(moments)
+    assert model.moment_errors_ == pytest.approx(rate_errors(x / n, n, noise, *moments, within), rel=1e-12)
     law = model.alpha_, model.beta_
     exact = [beta.var(*law) * r.trials**2 / (betabinom.var(r.trials, *law) + r.noise_variance) for r in reports]
     np.testing.assert_allclose(model.weights_, exact, rtol=1e-9)
@@ -554,6 +563,17 @@ def test_moments_on_an_end_are_beyond_it_or_inside_as_is_said():
     ceiling = (model.mu_ * (1 - model.mu_) - 0.01) / 0.01
     assert model.sigma2_ == pytest.approx(truncnorm(-1, ceiling, 0.01, 0.01).mean(), rel=1e-6)
     assert beta.stats(model.alpha_, model.beta_) == pytest.approx((model.mu_, model.sigma2_), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("values", "noise", "says"),
+    [([-5, -6, -4, -5], 1.0, "outside"), ([10, 10, 10], 1.0, "no differences"), ([0, 20, 0, 20], 0.0, "rates 0 and 1")],
+)
+def test_warnings_of_moments_point_at_who_fits(values, noise, says):
+    reports = [RateReport("", 20, EXACT, "ones", 20, float(v), noise) for v in values]
+    with pytest.warns(UserWarning, match=says) as told:
+        PrivateRates("moments").fit(reports)
+    assert {w.filename for w in told} == {__file__}
 
 
 LAWS = [  # what a client of 12 answers reports, and the smallest and largest value that has to be summed over
