@@ -3,6 +3,7 @@
 import json
 from fractions import Fraction
 from math import comb, exp
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.stats import binom, norm
 
 from borrow import main
 from estimators.accounting.accountants import epsilon
+from estimators.accounting.budget import Guarantee
 from estimators.accounting.events import Event
 from estimators.accounting.mechanisms import gaussian_epsilon
 from estimators.federated import one_run, one_run_cases
@@ -290,6 +292,17 @@ def test_the_curve_is_of_the_training_and_has_the_claim_in_it():
     assert promise.adjacency == "client add-remove"
 
 
+@pytest.mark.parametrize(
+    ("release", "more"), [("sum", {}), ("count", {}), ("sum", {"delta": None}), ("choice", {"delta": 1e-5})]
+)
+def test_a_claim_that_is_known_at_one_delta_alone_is_that_pair(release, more):
+    task = Task(pool(), linear_regression(3), work={"rule": "poisson", "n_steps": 1, "batch_size": 6}, seed=0)
+    promises = [Guarantee(eps, 1e-5, "client", "server", "gaussian") for eps in (2.0, 1.0)]
+    plan = SimpleNamespace(releases=[SimpleNamespace(what=release)])
+    told = SimpleNamespace(guarantees=lambda task, rounds: promises, privacy_plan=lambda task, rounds: plan, **more)
+    assert claimed_curve(told, task, rounds=1, clients=[1, 0]) == (promises[0], [(2.0, 1e-5)])
+
+
 def test_falls_of_losses_are_those_of_single_rows():
     federation = pool()
     task = Task(federation, linear_regression(3), work={"rule": "poisson", "n_steps": 1, "batch_size": 12}, seed=0)
@@ -420,7 +433,10 @@ def test_rows_are_out_by_their_coins_and_the_claim_is_that_of_their_clients():
     found = audited(algorithm=either, canaries=places, score=told, shares=[1.0])
     assert (found.guesses, found.right, found.beta) == (12, 12, 0.01)
     assert found.claimed == pytest.approx(3.0, rel=0.01)
-    (out,) = seen
+    for seed in (0, 1):
+        audited(algorithm=either, canaries=places, score=told, shares=[1.0], seed=seed)
+    out, same, other = seen
+    assert out.tolist() == same.tolist() != other.tolist()
     assert not out[0].any()
     assert 2 < out[1].sum() < 10
 
