@@ -311,7 +311,7 @@ class BetaBinomial(ConjugateModel):
         """Set the components to priors that stand for the posterior law of alpha and beta."""
         from scipy.special import expit
 
-        if tally.ones.sum == 0 or tally.zeros.sum == 0 or both_kinds(tally) == 0:
+        if both_kinds(tally) == 0:
             raise ValueError(
                 "x holds no client with both successes and failures: prior='bayes' needs a client with both ones and zeros; "
                 "use 'marginal-likelihood' or 'fixed'"
@@ -428,7 +428,7 @@ class BetaBinomial(ConjugateModel):
         a, b = self._shapes(mu, rho, rows)
         if (np.minimum(a, b) > 0).all():
             return betainc(a, b, np.clip(t, 0.0, 1.0))
-        at_0, at_1 = np.where(b == 0, 1 - mu if np.isinf(rho) else 0.0, 1.0) * (a == 0), b == 0
+        at_0, at_1 = np.where(b == 0, 1 - mu, 1.0) * (a == 0), b == 0
         inside = betainc(a, b, np.clip(t, 0.0, 1.0))
         inside = np.where((a > 0) & (b > 0), inside, np.where((t > 0) if strict else (t >= 0), at_0, 0.0))
         return np.where(at_1 & ((t > 1) if strict else (t >= 1)), 1.0, inside)
@@ -498,7 +498,7 @@ def shapes(mean: float, rho: float) -> tuple[float, float, float]:
 
 def is_point(mu: float, rho: float) -> bool:
     """Return whether one prior is a point, at its mean, or too narrow for the inverse of the incomplete Beta function."""
-    return np.ndim(mu) == 0 and (rho < NARROW or mu in (0, 1))
+    return np.ndim(mu) == 0 and rho < NARROW
 
 
 def both_kinds(tally: BetaBinomialTally) -> int:

@@ -392,7 +392,8 @@ class ConjugateModel(ClientModel):
         q = single(fraction, "q", q)
         rows, inverse = self._distinct()
         rhos = self.components_.rhos
-        if rows[0].size <= MANY or not (rhos.min() > NARROW and np.isfinite(rhos).all()):
+        smooth = rhos.min() > NARROW and np.isfinite(rhos).all() and min(self._first()) > 0
+        if rows[0].size <= MANY or not smooth:
             return from_zero(self._quantile_of(rows, q))[inverse]
         # A smooth function of the parameters of one posterior: few evaluations serve any number of clients.
         columns, bounded = self._added(*rows), np.isfinite(self._support[1])

@@ -10,7 +10,8 @@ from scipy import integrate, optimize, special, stats
 
 from estimators import BetaBinomial
 from estimators.closed_forms import bernoulli
-from estimators.counts.beta_binomial import BetaBinomialTally, Surface
+from estimators.counts import conjugate
+from estimators.counts.beta_binomial import BetaBinomialTally, Surface, log_chance
 
 ML = "marginal-likelihood"
 
@@ -156,6 +157,7 @@ def test_corners(prior):
     none, every = BetaBinomial(prior).fit([0, 0], [3, 9]), BetaBinomial(prior).fit([3, 9], [3, 9])
     assert (none.mean_, none.posterior_mean_.tolist(), none.log_likelihood_) == (0, [0, 0], 0)
     assert (every.mean_, every.posterior_mean_.tolist(), every.log_likelihood_) == (1, [1, 1], 0)
+    assert (none.alpha_, none.beta_, every.alpha_, every.beta_) == (0, np.inf, np.inf, 0)
     assert none.posterior_cdf(0.0).tolist() == [1, 1]
     assert none.posterior_cdf(0.0, strict=True).tolist() == [0, 0]
     apart = BetaBinomial(prior).fit([0, 4, 4, 0, 0], [2, 4, 4, 2, 0])
@@ -185,6 +187,62 @@ def test_corners_are_limits():
     np.testing.assert_allclose(only_zeros.log_likelihood_, stats.betabinom.logpmf([0, 0], [2, 300], 2, 3).sum(), rtol=1e-12)
 
 
+ZERO_OR_ONE = ([0, 3, 1, 0], [2, 3, 1, 0])  # each all zeros or all ones, and one without trials
+
+
+@pytest.mark.parametrize(
+    ("prior", "clients", "chance"),
+    [
+        ((0.0, 0.0, np.inf), ([0, 0], [3, 9]), 0.0),
+        ((0.0, 0.0, np.inf), ([0, 1], [3, 9]), -np.inf),
+        ((0.0, 0.0, 2.0), ([0, 0], [3, 9]), 0.0),
+        ((0.0, 0.0, 2.0), ([3, 9], [3, 9]), -np.inf),
+        ((1.0, np.inf, 0.0), ([3, 9], [3, 9]), 0.0),
+        ((1.0, np.inf, 0.0), ([3, 8], [3, 9]), -np.inf),
+        ((1.0, 2.0, 0.0), ([3, 9], [3, 9]), 0.0),
+        ((1.0, 2.0, 0.0), ([0, 0], [3, 9]), -np.inf),
+        ((0.3, 0.0, 0.0), ZERO_OR_ONE, 2 * np.log(0.3) + np.log(0.7)),
+        ((0.3, 0.0, 0.0), ([1, 3], [2, 3]), -np.inf),
+        ((0.3, np.inf, np.inf), ZERO_OR_ONE, 4 * np.log(0.3) + 2 * np.log(0.7)),
+        ((0.3, np.inf, np.inf), ([2, 0], [3, 1]), np.log(3) + 2 * np.log(0.3) + 2 * np.log(0.7)),
+    ],
+)
+def test_chances_of_counts_at_the_ends_of_the_prior(prior, clients, chance):
+    assert log_chance(BetaBinomialTally.of(*clients), *prior) == pytest.approx(chance, rel=1e-14)
+
+
+@pytest.mark.parametrize("many", [1, 1000])
+@pytest.mark.parametrize("small", [5e-324, 1e-20])
+def test_a_mean_that_rounds_to_an_end_leaves_posteriors_of_clients_with_the_other_outcome(small, many, monkeypatch):
+    """With a beta of 1e-20 beside an alpha of 3 a client of 0 of 2 has a Beta(3, 2) law, not a point at one."""
+    monkeypatch.setattr(conjugate, "MANY", many)
+    x, law = np.array([0, 1]), stats.beta([3, 4], [2, 1])
+    for model, sign in (
+        (BetaBinomial("fixed", alpha=3, beta=small).fit(x, 2), 1),
+        (BetaBinomial("fixed", alpha=small, beta=3).fit(2 - x, 2), -1),
+    ):
+        np.testing.assert_allclose(model.posterior_mean_, 0.5 + sign * (law.mean() - 0.5), rtol=1e-12)
+        for q in (0.1, 0.7):
+            t = law.ppf(q)
+            np.testing.assert_allclose(
+                model.posterior_quantile(q if sign > 0 else 1 - q), t if sign > 0 else 1 - t, rtol=1e-12
+            )
+        np.testing.assert_allclose(model.posterior_cdf(0.4), law.cdf(0.4) if sign > 0 else law.sf(0.6), rtol=1e-12)
+        draws = model.sample_posterior(np.random.default_rng(2), 500)[:, 0]
+        assert stats.kstest(draws if sign > 0 else 1 - draws, stats.beta(3, 2).cdf).pvalue > 1e-6
+        assert model.draw(np.random.default_rng(3))[0].tolist() == [max(sign, 0)] * 2
+
+
+def test_a_client_of_one_trial_is_all_zeros_or_all_ones():
+    model = BetaBinomial(ML).fit(*ZERO_OR_ONE)
+    assert (model.mean_, model.concentration_) == (2 / 3, 0)
+    assert model.posterior_mean_.tolist() == [0, 1, 1, 2 / 3]
+    model = BetaBinomial(ML).fit([0, 1, 2, 0, 0], [1, 1, 2, 2, 0])
+    for q in (0.1, 0.5, 0.9):  # of the last client 0 and 1 are as likely
+        assert model.posterior_quantile(q).tolist() == [0, 1, 1, 0, float(q > 0.5)]
+    assert model.sample_posterior(np.random.default_rng(0), 9)[:, :4].tolist() == [[0, 1, 1, 0]] * 9
+
+
 @pytest.mark.parametrize("small", [5e-324, 1e-300, 1e-20, 1e-12, 1.0])
 @pytest.mark.parametrize("x", [[0, 0], [0, 5], [1, 30]])
 def test_a_given_prior_keeps_its_numbers_however_far_apart(small, x):
@@ -201,6 +259,12 @@ def test_a_given_prior_keeps_its_numbers_however_far_apart(small, x):
     chances = [log_rise(small, k) + log_rise(3, m - k) - log_rise(3 + small, m) for k, m in zip(x, n, strict=True)]
     right = sum(chances) + np.log(special.comb(n, x)).sum()
     assert one.log_likelihood_ == two.log_likelihood_ == pytest.approx(right, rel=1e-13, abs=1e-13)
+
+
+def test_own_shares_are_those_of_the_counts_that_are_given():
+    model = BetaBinomial(ML).fit([0, 2, 0], [4, 5, 0])
+    np.testing.assert_array_equal(model.own_numbers(), [0, 0.4, np.nan])
+    np.testing.assert_array_equal(model.own_numbers(([1, 5, 0], [4, 5, 0])), [0.25, 1, np.nan])
 
 
 def test_without_trials_a_client_gets_the_prior():
@@ -329,6 +393,8 @@ def test_sign_rates_and_summary():
         (lambda: BetaBinomial().fit([0, 0], 2), "client with both ones and zeros"),
         (lambda: BetaBinomial(ML).interval(), "has not been fitted"),
         (lambda: BetaBinomial(ML).predict([1], 2), "has not been fitted"),
+        (lambda: BetaBinomial(ML).fit([0, 2], 3).predict([1]), "x and n must be given together"),
+        (lambda: BetaBinomial(ML).fit([0, 2], 3).predict(n=3), "x and n must be given together"),
         (lambda: BetaBinomial(ML).fit([0, 2], 3).posterior_quantile(0), "q must lie strictly between"),
         (lambda: BetaBinomial(ML).fit([0, 2], 3).interval(1.0), "level must lie strictly between"),
     ],

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy import special, stats
+from numpy.polynomial import Polynomial
+from scipy import optimize, special, stats
 
 from estimators import BetaBinomial, GammaPoisson
 from estimators.counts import beta_binomial as beta_binomial_module
@@ -81,6 +82,18 @@ def test_quantiles_are_looked_for_with_the_derivatives_of_the_laws(monkeypatch, 
             np.testing.assert_allclose((up[0] - down[0]) / (2 * step), second, rtol=1e-4, atol=1e-4 * np.max(first / t))
             np.testing.assert_allclose((up[1] - down[1]) / (2 * step), third, rtol=1e-4, atol=1e-4 * np.max(first / t**2))
     assert sum(looks) < 2.5 * sum(found.size for *_, found in seen)
+
+
+def test_derivatives_of_laws_are_those_of_polynomials():
+    """Beta(3, 5) has the density 105 t^2 (1 - t)^4; Gamma(4) with rate 2 has 8 t^3 / 3 and an exponential of -2 t."""
+    t, one = np.array([0.1, 0.45, 0.9]), np.array([1])
+    share = 105 * Polynomial([0, 0, 1]) * Polynomial([1, -1]) ** 4
+    found = BetaBinomial()._densities(0.4, 0.2, (one, 3 * one), t)
+    np.testing.assert_allclose(found, [share(t), share.deriv()(t), share.deriv(2)(t)], rtol=1e-11)
+    rate = Polynomial([0, 0, 0, 8 / 3])
+    first = rate.deriv() - 2 * rate
+    found = GammaPoisson()._densities(2.0, 1 / 3, (one, 0.5 * one), t)
+    np.testing.assert_allclose(found, np.exp(-2 * t) * [rate(t), first(t), (first.deriv() - 2 * first)(t)], rtol=1e-11)
 
 
 def test_a_function_that_bends_too_much_is_called_where_it_does():
@@ -292,6 +305,22 @@ def test_the_best_location_is_bracketed_stationary_and_has_its_curvature(case, r
     assert curvature == pytest.approx(-second, rel=1e-7)
 
 
+@pytest.mark.parametrize("rho", [0.0, 0.01, 0.5, 40.0])
+@pytest.mark.parametrize("last", [[1, 1], [3, 2]])
+@pytest.mark.parametrize("flipped", [False, True])
+def test_the_best_mean_is_found_where_most_clients_have_one_kind_only(rho, last, flipped):
+    x, n = np.array([0] * 20 + last), np.array([2] * 20 + [3, 4])
+    x = n - x if flipped else x
+
+    def score(t):
+        mu, rest = special.expit(t), special.expit(-t)
+        ones = sum((1 / (mu + rho * np.arange(k))).sum() for k in x)
+        return ones - sum((1 / (rest + rho * np.arange(k))).sum() for k in n - x)
+
+    t = conjugate.climb(beta_binomial_module.Surface(BetaBinomialTally.of(x, n)), np.array([rho]))[0]
+    assert t[0] == pytest.approx(optimize.brentq(score, -20, 20, xtol=1e-14), rel=1e-10)
+
+
 def lattice(u_weight, log_likelihood, low, high):
     """Locations, rhos and their weights, u = sqrt(rho) even in its logarithm up to 100: sums that converge geometrically."""
     t, v = np.meshgrid(np.linspace(low, high, 700), np.linspace(-16, np.log(100), 150), indexing="ij")
@@ -373,3 +402,52 @@ def test_two_clients_are_enough_and_one_is_not(prior):
         assert GammaPoisson(prior).fit([1, 2, 0], [1.0, 2.0, 0.0]).mean_ == pytest.approx(1.0)
         with pytest.raises(ValueError, match="at least two clients with exposure"):
             GammaPoisson(prior).fit([3, 0], [1.0, 0.0])
+
+
+@pytest.mark.parametrize("big", [100, 10**6])
+def test_a_prior_beyond_a_valley_is_found(big):
+    """Large clients are all alike, small ones all or nothing: no spread is better than little, and much is best of all."""
+    rhos = np.geomspace(1e-3, 100, 200)
+    x, n = np.array([big // 2, big // 2, *[0, 4] * 6]), np.array([big, big, *[4] * 12])
+    shares = BetaBinomial(ML).fit(x, n), stats.binom.logpmf(x, n, 0.5).sum()
+    chances = [stats.betabinom.logpmf(x, n, 0.5 / rho, 0.5 / rho).sum() for rho in rhos]
+    events, e = np.array([big, big, *[0] * 11, 12]), np.array([big, big, *[1] * 12])
+    rates = GammaPoisson(ML).fit(events, e), stats.poisson.logpmf(events, e).sum()
+    means = [stats.nbinom.logpmf(events, 1 / rho, 1 / (1 + rho * e)).sum() for rho in rhos]
+    for (model, alike), found in ((shares, chances), (rates, means)):
+        best = int(np.argmax(found))
+        rho = 1 / (model.concentration_ if model is shares[0] else model.shape_)
+        assert found[0] < alike < found[best] <= model.log_likelihood_ + 1e-8
+        assert rhos[best - 1] < rho < rhos[best + 1]
+
+
+@pytest.mark.parametrize("prior", ["bayes", ML])
+@pytest.mark.parametrize("kind", [BetaBinomial, GammaPoisson])
+def test_clients_have_the_posteriors_that_they_have_alone(kind, prior):
+    """None is taken for another, as 0 of 5 for 1 of 1."""
+    x, size = np.array([0, 1, 2, 4, 0, 5, 1, 0, 2]), np.array([5, 1, 5, 5, 1, 5, 5, 0, 4])
+    model = kind(prior).fit(x, size)
+    each = [model.posterior([a], [b]) for a, b in zip(x, size, strict=True)]
+    for name in ("posterior_mean_", "posterior_sd_", "weights_"):
+        np.testing.assert_allclose(getattr(model, name), [float(getattr(one, name)[0]) for one in each], rtol=1e-13)
+    np.testing.assert_allclose(model.posterior_cdf(0.3), [float(one.posterior_cdf(0.3)[0]) for one in each], rtol=1e-13)
+
+
+def test_clients_with_one_trial_are_clients():
+    x, n = np.array([1, 0, 2, 5, 0]), np.array([1, 1, 4, 9, 0])
+    size = n.sum() / 4
+    assert beta_binomial_module.Surface(BetaBinomialTally.of(x, n)).size == size
+    model = BetaBinomial().fit(x, n)
+    means, rhos, weights = model.components_
+    summary = model.prior_summary()
+    for k in (0, 3):
+        each = weights @ ((means / rhos + k) / (1 / rhos + size))
+        assert (summary["alpha"] + k) / (summary["concentration"] + size) == pytest.approx(each, rel=1e-10)
+
+
+def test_the_first_spread_that_is_tried_changes_no_factor_by_more_than_a_thousandth():
+    """Factors are mean + j rho and 1 - mean + j rho, with j < n."""
+    for x in ([2, 9, 5], [18, 31, 15]):
+        tally = BetaBinomialTally.of(x, [20, 40, 20])
+        share = min(sum(x), 80 - sum(x)) / 80
+        assert 40 * beta_binomial_module.Surface(tally).lowest / share == pytest.approx(1e-3, rel=1e-12)

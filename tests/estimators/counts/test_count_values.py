@@ -229,6 +229,9 @@ def test_clients_of_all_or_nothing_beside_others_under_a_prior_at_the_ends():
     """Moments may say that shares are 0 or 1 though one client has both: its posterior is a Beta law of its own counts."""
     model = BetaBinomial("naive-moments").fit([0, 9, 1], [9, 9, 2])
     assert model.concentration_ == 0
+    np.testing.assert_allclose(model.posterior_mean_, [0, 1, 0.5])
+    np.testing.assert_allclose(model.posterior_sd_, [0, 0, np.sqrt(1 / 12)])
+    assert model.log_likelihood_ == -np.inf
     for t in (-0.5, 0.0, 0.3, 1.0, 1.5):
         np.testing.assert_allclose(model.posterior_cdf(t), [t >= 0, t >= 1, np.clip(t, 0, 1)])  # of one in two: uniform
     assert model.n_iter_ == 0

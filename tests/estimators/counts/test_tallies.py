@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from estimators.counts.beta_binomial import BetaBinomial, BetaBinomialTally
 from estimators.counts.gamma_poisson import GammaPoisson, GammaPoissonTally
-from estimators.counts.tallies import Frequencies, below, log_rises_over_factorials, read, spread_over_nodes
+from estimators.counts.tallies import Frequencies, below, exact_squares, log_rises_over_factorials, read, spread_over_nodes
 from estimators.numerics.tally_state import load, save, seal
 
 powers = st.floats(-9, 6).map(lambda x: 10.0**x)
@@ -116,6 +116,60 @@ def test_states_that_make_no_sense_are_refused(index, spoil, message):
     spoil(content)
     with pytest.raises(ValueError, match=message):
         type(tally).from_dict(seal(type(tally).__name__, content))
+
+
+SHARES = {"ones": [0, 1, 1, 3], "zeros": [2, 1, 0, 2], "trials": [1, 2, 5]}  # 0 of 2, 1 of 2, 1 of 1, 3 of 5
+
+
+def tables(columns):
+    return [Frequencies.of(np.array(columns[name])) for name in ("ones", "zeros")]
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "message"),
+    [
+        ({}, None),
+        ({"ones": [0, 1, 1, 3, 0]}, "numbers of clients or of ones contradict"),
+        ({"zeros": [2, 1, 0, 2, 0]}, "numbers of clients or of ones contradict"),
+        ({"ones": [0, 1, 1, 3, 0], "zeros": [2, 1, 0, 2, 0]}, "numbers of clients or of ones contradict"),
+        ({"ones": [0, 1, 1, 4], "zeros": [2, 1, 0, 1]}, "numbers of clients or of ones contradict"),
+        ({"zeros": [2, 1, 0, 3]}, "do not add up"),
+        ({"trials": [1, 3, 5]}, "do not add up"),
+        ({"trials": [1, 5, 2]}, "must be >= 0 and rise"),
+        ({"trials": [1, 2, 5, 6]}, "one entry for each number of trials"),
+    ],
+)
+def test_parts_of_a_tally_of_shares_agree(spoilt, message):
+    columns = SHARES | spoilt
+    clients, sums, squares = np.array([1, 2, 1]), np.array([1, 1, 3]), exact_squares(np.array([1, 1, 3]))
+    tally = BetaBinomialTally(*tables(columns), np.array(columns["trials"]), clients, sums, squares)
+    if message is None:
+        tally.check()
+        assert tally == BetaBinomialTally.of([0, 1, 1, 3], [2, 2, 1, 5])
+    else:
+        with pytest.raises(ValueError, match=message):
+            tally.check()
+
+
+@pytest.mark.parametrize(
+    ("counts", "exposures", "message"),
+    [
+        ([0, 1, 1, 3], [0.5, 2.0, 5.0], None),
+        ([0, 0, 1, 1, 3], [0.5, 2.0, 5.0], "numbers of clients or of events contradict"),
+        ([0, 1, 1, 4], [0.5, 2.0, 5.0], "numbers of clients or of events contradict"),
+        ([0, 1, 1, 3], [2.0, 0.5, 5.0], "must be >= 0 and rise"),
+        ([0, 1, 1, 3], [0.5, 2.0], "one entry for each exposure"),
+    ],
+)
+def test_parts_of_a_tally_of_events_agree(counts, exposures, message):
+    clients, sums, squares = np.array([1, 2, 1]), np.array([1, 1, 3]), exact_squares(np.array([1, 1, 3]))
+    tally = GammaPoissonTally(Frequencies.of(np.array(counts)), np.array(exposures), clients, sums, squares)
+    if message is None:
+        tally.check()
+        assert tally == GammaPoissonTally.of([0, 1, 1, 3], [2.0, 2.0, 0.5, 5.0])
+    else:
+        with pytest.raises(ValueError, match=message):
+            tally.check()
 
 
 @pytest.mark.parametrize("counts", [[1, 0], [2], [1, 2, 3]])
