@@ -443,7 +443,7 @@ class GammaPoisson(ConjugateModel):
 
     def _draws(self, mu, rho, rows, generator):
         x, e = rows
-        mean = np.full(x.shape, mu) if is_point(rho) or mu == 0 else generator.gamma(1 / rho + x) / (1 / (rho * mu) + e)
+        mean = np.full(x.shape, mu) if is_point(rho) else generator.gamma(1 / rho + x) / (1 / (rho * mu) + e)
         return np.ldexp(mean, -self._exponent)
 
     def atoms(self) -> Floats:

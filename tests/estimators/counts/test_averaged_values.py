@@ -285,15 +285,18 @@ def test_likelihoods_at_the_ends_of_all_parameters():
         assert found == pytest.approx(stats.binom.logpmf(x, n, mean).sum(), rel=1e-12)
     assert beta_binomial.log_chance(mixed, 0.3, 0.0, 0.0) == -np.inf
     assert beta_binomial.log_chance(mixed, 0.0, 0.0, np.inf) == -np.inf
-    assert beta_binomial.log_chance(mixed, 1.0, np.inf, 0.0) == -np.inf
     whole = beta_binomial.BetaBinomialTally.of([0, 9, 7, 0, 0], [3, 9, 7, 11, 0])
     assert beta_binomial.log_chance(whole, 0.3, 0.0, 0.0) == pytest.approx(2 * np.log(0.3) + 2 * np.log(0.7))
+    single = beta_binomial.BetaBinomialTally.of([0, 1, 3], [1, 1, 3])
+    assert beta_binomial.log_chance(single, 0.3, 0.0, 0.0) == pytest.approx(2 * np.log(0.3) + np.log(0.7))
     nothing = beta_binomial.BetaBinomialTally.of([0, 0], [3, 5])
     for other in (3.0, np.inf):  # a mean of 0, whatever the spread
         assert beta_binomial.log_chance(nothing, 0.0, 0.0, other) == 0.0
         assert beta_binomial.log_chance(mixed, 0.0, 0.0, other) == -np.inf
     everything = beta_binomial.BetaBinomialTally.of([3, 5], [3, 5])
-    assert beta_binomial.log_chance(everything, 1.0, np.inf, 0.0) == 0.0
+    for other in (3.0, np.inf):
+        assert beta_binomial.log_chance(everything, 1.0, other, 0.0) == 0.0
+        assert beta_binomial.log_chance(mixed, 1.0, other, 0.0) == -np.inf
     e = np.array([0.7, 2.0, 1.1, 0.9])
     events = gamma_poisson.GammaPoissonTally.of(x, e)
     assert gamma_poisson.log_chance(events, 1.7, 0.0) == pytest.approx(stats.poisson.logpmf(x, 1.7 * e).sum(), rel=1e-12)

@@ -11,7 +11,7 @@ from scipy import integrate, optimize, special, stats
 from estimators import BetaBinomial
 from estimators.closed_forms import bernoulli
 from estimators.counts import conjugate
-from estimators.counts.beta_binomial import BetaBinomialTally, Surface, log_chance
+from estimators.counts.beta_binomial import BetaBinomialTally, Surface
 
 ML = "marginal-likelihood"
 
@@ -187,30 +187,6 @@ def test_corners_are_limits():
     np.testing.assert_allclose(only_zeros.log_likelihood_, stats.betabinom.logpmf([0, 0], [2, 300], 2, 3).sum(), rtol=1e-12)
 
 
-ZERO_OR_ONE = ([0, 3, 1, 0], [2, 3, 1, 0])  # each all zeros or all ones, and one without trials
-
-
-@pytest.mark.parametrize(
-    ("prior", "clients", "chance"),
-    [
-        ((0.0, 0.0, np.inf), ([0, 0], [3, 9]), 0.0),
-        ((0.0, 0.0, np.inf), ([0, 1], [3, 9]), -np.inf),
-        ((0.0, 0.0, 2.0), ([0, 0], [3, 9]), 0.0),
-        ((0.0, 0.0, 2.0), ([3, 9], [3, 9]), -np.inf),
-        ((1.0, np.inf, 0.0), ([3, 9], [3, 9]), 0.0),
-        ((1.0, np.inf, 0.0), ([3, 8], [3, 9]), -np.inf),
-        ((1.0, 2.0, 0.0), ([3, 9], [3, 9]), 0.0),
-        ((1.0, 2.0, 0.0), ([0, 0], [3, 9]), -np.inf),
-        ((0.3, 0.0, 0.0), ZERO_OR_ONE, 2 * np.log(0.3) + np.log(0.7)),
-        ((0.3, 0.0, 0.0), ([1, 3], [2, 3]), -np.inf),
-        ((0.3, np.inf, np.inf), ZERO_OR_ONE, 4 * np.log(0.3) + 2 * np.log(0.7)),
-        ((0.3, np.inf, np.inf), ([2, 0], [3, 1]), np.log(3) + 2 * np.log(0.3) + 2 * np.log(0.7)),
-    ],
-)
-def test_chances_of_counts_at_the_ends_of_the_prior(prior, clients, chance):
-    assert log_chance(BetaBinomialTally.of(*clients), *prior) == pytest.approx(chance, rel=1e-14)
-
-
 @pytest.mark.parametrize("many", [1, 1000])
 @pytest.mark.parametrize("small", [5e-324, 1e-20])
 def test_a_mean_that_rounds_to_an_end_leaves_posteriors_of_clients_with_the_other_outcome(small, many, monkeypatch):
@@ -234,7 +210,7 @@ def test_a_mean_that_rounds_to_an_end_leaves_posteriors_of_clients_with_the_othe
 
 
 def test_a_client_of_one_trial_is_all_zeros_or_all_ones():
-    model = BetaBinomial(ML).fit(*ZERO_OR_ONE)
+    model = BetaBinomial(ML).fit([0, 3, 1, 0], [2, 3, 1, 0])
     assert (model.mean_, model.concentration_) == (2 / 3, 0)
     assert model.posterior_mean_.tolist() == [0, 1, 1, 2 / 3]
     model = BetaBinomial(ML).fit([0, 1, 2, 0, 0], [1, 1, 2, 2, 0])

@@ -10,6 +10,7 @@ from estimators.counts import beta_binomial as beta_binomial_module
 from estimators.counts import conjugate
 from estimators.counts import gamma_poisson as gamma_poisson_module
 from estimators.counts.beta_binomial import BetaBinomialTally
+from estimators.counts.gamma_poisson import GammaPoissonTally
 from estimators.numerics import surfaces
 
 RNG, ML = np.random.default_rng, "marginal-likelihood"
@@ -290,6 +291,12 @@ def test_the_search_climbs_the_likelihood_by_its_own_derivatives(case, t, rho):
 
 
 @SURFACES
+def test_no_spread_is_the_limit_of_little(case):
+    found = case()[0].at(np.array([-0.7, -0.7]), np.array([0.0, 1e-12]))
+    np.testing.assert_allclose(*np.transpose(found), rtol=1e-9)
+
+
+@SURFACES
 @pytest.mark.parametrize("rho", [1e-5, 0.01, 0.4, 7.0, 900.0])
 def test_the_best_location_is_bracketed_stationary_and_has_its_curvature(case, rho):
     surface, log_chance = case()
@@ -319,6 +326,18 @@ def test_the_best_mean_is_found_where_most_clients_have_one_kind_only(rho, last,
 
     t = conjugate.climb(beta_binomial_module.Surface(BetaBinomialTally.of(x, n)), np.array([rho]))[0]
     assert t[0] == pytest.approx(optimize.brentq(score, -20, 20, xtol=1e-14), rel=1e-10)
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.01, 0.5, 40.0])
+@pytest.mark.parametrize("last", [0, 3])
+def test_the_best_rate_is_found_where_one_client_has_nearly_all_exposure(rho, last):
+    x, e = np.array([0] * 20 + [last, 1000]), np.array([1.0] * 21 + [1000.0])
+
+    def score(t):
+        return np.sum(x - (1 + rho * x) * np.exp(t) * e / (1 + rho * np.exp(t) * e))
+
+    t = conjugate.climb(gamma_poisson_module.Surface(GammaPoissonTally.of(x, e)), np.array([rho]))[0]
+    assert t[0] == pytest.approx(optimize.brentq(score, -20, 20, xtol=1e-14), rel=1e-10, abs=1e-10)
 
 
 def lattice(u_weight, log_likelihood, low, high):
@@ -424,8 +443,8 @@ def test_a_prior_beyond_a_valley_is_found(big):
 @pytest.mark.parametrize("prior", ["bayes", ML])
 @pytest.mark.parametrize("kind", [BetaBinomial, GammaPoisson])
 def test_clients_have_the_posteriors_that_they_have_alone(kind, prior):
-    """None is taken for another, as 0 of 5 for 1 of 1."""
-    x, size = np.array([0, 1, 2, 4, 0, 5, 1, 0, 2]), np.array([5, 1, 5, 5, 1, 5, 5, 0, 4])
+    """None is taken for another, as 0 of 5 for 1 of 1 or 4 of 4."""
+    x, size = np.array([0, 1, 2, 4, 0, 5, 1, 0, 4]), np.array([5, 1, 5, 5, 1, 5, 5, 0, 4])
     model = kind(prior).fit(x, size)
     each = [model.posterior([a], [b]) for a, b in zip(x, size, strict=True)]
     for name in ("posterior_mean_", "posterior_sd_", "weights_"):
@@ -446,8 +465,16 @@ def test_clients_with_one_trial_are_clients():
 
 
 def test_the_first_spread_that_is_tried_changes_no_factor_by_more_than_a_thousandth():
-    """Factors are mean + j rho and 1 - mean + j rho, with j < n."""
+    """Of shares they are mean + j rho and 1 - mean + j rho, of rates 1 + j rho, for fewer than x or for e mean."""
     for x in ([2, 9, 5], [18, 31, 15]):
         tally = BetaBinomialTally.of(x, [20, 40, 20])
         share = min(sum(x), 80 - sum(x)) / 80
         assert 40 * beta_binomial_module.Surface(tally).lowest / share == pytest.approx(1e-3, rel=1e-12)
+    for x, e, most in (
+        ([1, 0, 1], [1, 0.5, 1], 1),
+        ([5, 0, 1], [1, 0.5, 2.5], 5),
+        ([3, 2, 3], [10, 20, 30], 8 / 60 * 30),
+        ([3, 2], [6, 2], 15 / 4),
+    ):
+        tally = GammaPoissonTally.of(x, e)
+        assert most * gamma_poisson_module.Surface(tally).lowest == pytest.approx(1e-3, rel=1e-12)

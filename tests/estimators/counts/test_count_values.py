@@ -41,6 +41,7 @@ def test_given_a_prior_everything_is_scipys(case):
     model, (x, size), laws, prior = GIVEN[case]
     x = x if case < 2 else np.where(size > 0, x, 0)
     model.fit(x, size)
+    assert (model.converged_, model.n_iter_) == (True, 0)
     np.testing.assert_allclose(model.posterior_mean_, laws.mean(), rtol=1e-11)
     np.testing.assert_allclose(model.posterior_sd_, laws.std(), rtol=1e-11)
     for t in (0.05, 0.4, 0.83, 1.7):

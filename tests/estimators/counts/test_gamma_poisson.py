@@ -126,6 +126,8 @@ def test_corners(prior):
     assert (pooled.shape_, pooled.rate_, pooled.posterior_sd_.tolist()) == (np.inf, np.inf, [0, 0, 0])
     np.testing.assert_allclose(pooled.posterior_mean_, 5, rtol=1e-14)
     assert pooled.log_likelihood_ == pytest.approx(stats.poisson.logpmf([5, 5, 10], [5, 5, 10]).sum(), rel=1e-12)
+    summary = pooled.prior_summary()
+    assert [summary[name] for name in ("shape", "rate", "mean", "sd")] == [np.inf, np.inf, pooled.mean_, 0]
     none = GammaPoisson(prior).fit([0, 0], [3, 9])
     assert (none.mean_, none.posterior_mean_.tolist(), none.log_likelihood_) == (0, [0, 0], 0)
     assert [end.tolist() for end in none.interval()] == [[0, 0], [0, 0]]
@@ -139,6 +141,20 @@ def test_corners(prior):
     assert near.log_likelihood_ == pytest.approx(pooled.log_likelihood_, rel=1e-9)
 
 
+def test_exposures_that_are_not_given_are_one():
+    tally = GammaPoissonTally.of([1, 2])
+    assert tally.exposures.tolist() == [1.0]
+    model = GammaPoisson("fixed", shape=2.0, rate=3.0).fit([1, 2])
+    one = [model.posterior_mean_, model.predict([1, 2]), model.posterior([1, 2]).posterior_mean_]
+    np.testing.assert_allclose(one, [[3 / 4, 4 / 4]] * 3, rtol=1e-14)
+
+
+def test_own_rates_are_those_of_the_counts_that_are_given():
+    model = GammaPoisson(ML).fit([0, 2, 0], [4.0, 5.0, 0.0])
+    np.testing.assert_array_equal(model.own_numbers(), [0, 0.4, np.nan])
+    np.testing.assert_array_equal(model.own_numbers(([1, 15, 0], [4.0, 5.0, 0.0])), [0.25, 3, np.nan])
+
+
 def test_without_exposure_a_client_gets_the_prior():
     _, x, e = sample(40, 2, 0.5, 7)
     model = GammaPoisson(ML).fit([*x, 0], [*e, 0])
@@ -149,6 +165,19 @@ def test_without_exposure_a_client_gets_the_prior():
         rtol=1e-9,
     )
     np.testing.assert_allclose(GammaPoisson(ML).fit(x, e).shape_, model.shape_, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("m", "mean", "sd"), [(4, False, False), (30, True, False), (400, True, True)])
+def test_without_exposure_moments_are_finite_where_the_widest_prior_leaves_them_so(m, mean, sd):
+    model = GammaPoisson().fit([*[0, 3] * (m // 2), 0], [*[1.0] * m, 0.0])
+    wide = model.components_.rhos.max() / m
+    assert (mean, sd) == (wide < 1, wide < 0.5)
+    assert np.isfinite([model.posterior_mean_[-1], model.posterior_sd_[-1]]).tolist() == [mean, sd]
+    assert np.isfinite([model.posterior_mean_[:-1], model.posterior_sd_[:-1]]).all()
+    for wide, finite in ((0.499, [True, True]), (0.5, [True, False]), (0.999, [True, False]), (1.0, [False, False])):
+        model._widest = wide
+        silent = model.posterior([0, 0], [1.0, 0.0])
+        assert np.isfinite([silent.posterior_mean_, silent.posterior_sd_]).T.tolist() == [[True, True], finite]
 
 
 def test_insurance_claims_as_efron_and_hastie_have_them(shared_data):
