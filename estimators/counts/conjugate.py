@@ -322,9 +322,6 @@ class ConjugateModel(ClientModel):
 
     def _mean_and_sd(self, rows):
         locations, rhos, weights = self.components_
-        if weights.size == 1:
-            mean, variance = self._moments(float(locations[0]), float(rhos[0]), rows)
-            return mean, np.sqrt(variance)
         found = []
         for part in self._parts(rows):
             means, variances = self._moments(locations[:, None], rhos[:, None], part)

@@ -192,21 +192,22 @@ def test_corners_are_limits():
 def test_a_mean_that_rounds_to_an_end_leaves_posteriors_of_clients_with_the_other_outcome(small, many, monkeypatch):
     """With a beta of 1e-20 beside an alpha of 3 a client of 0 of 2 has a Beta(3, 2) law, not a point at one."""
     monkeypatch.setattr(conjugate, "MANY", many)
-    x, law = np.array([0, 1]), stats.beta([3, 4], [2, 1])
+    x, law = np.array([0, 1, 2]), stats.beta([3, 4], [2, 1])
     for model, sign in (
         (BetaBinomial("fixed", alpha=3, beta=small).fit(x, 2), 1),
         (BetaBinomial("fixed", alpha=small, beta=3).fit(2 - x, 2), -1),
     ):
-        np.testing.assert_allclose(model.posterior_mean_, 0.5 + sign * (law.mean() - 0.5), rtol=1e-12)
+        end = float(sign > 0)  # of the third client
+        np.testing.assert_allclose(model.posterior_mean_, [*(0.5 + sign * (law.mean() - 0.5)), end], rtol=1e-12, atol=1e-20)
         for q in (0.1, 0.7):
-            t = law.ppf(q)
-            np.testing.assert_allclose(
-                model.posterior_quantile(q if sign > 0 else 1 - q), t if sign > 0 else 1 - t, rtol=1e-12
-            )
-        np.testing.assert_allclose(model.posterior_cdf(0.4), law.cdf(0.4) if sign > 0 else law.sf(0.6), rtol=1e-12)
+            right = [*(0.5 + sign * (law.ppf(q) - 0.5)), end]
+            found = model.posterior_quantile(q if sign > 0 else 1 - q)
+            np.testing.assert_allclose(found, right, rtol=1e-12)
+        right = [*(law.cdf(0.4) if sign > 0 else law.sf(0.6)), 1 - end]
+        np.testing.assert_allclose(model.posterior_cdf(0.4), right, rtol=1e-12)
         draws = model.sample_posterior(np.random.default_rng(2), 500)[:, 0]
         assert stats.kstest(draws if sign > 0 else 1 - draws, stats.beta(3, 2).cdf).pvalue > 1e-6
-        assert model.draw(np.random.default_rng(3))[0].tolist() == [max(sign, 0)] * 2
+        assert model.draw(np.random.default_rng(3))[0].tolist() == [end] * 3
 
 
 def test_a_client_of_one_trial_is_all_zeros_or_all_ones():

@@ -179,10 +179,12 @@ def test_clients_depend_on_each_other_exactly_where_the_prior_is_averaged_over(c
         assert (model.prior_interval() == {}) == independent
 
 
+@pytest.mark.parametrize("many", [1, 1000])
 @pytest.mark.parametrize(
     ("kind", "x", "size"), [(BetaBinomial, [2, 4, 0], [4, 8, 0]), (GammaPoisson, [2, 4, 0], [4.0, 8.0, 0.0])]
 )
-def test_equal_clients_have_a_prior_that_is_one_point(kind, x, size):
+def test_equal_clients_have_a_prior_that_is_one_point(kind, x, size, many, monkeypatch):
+    monkeypatch.setattr(conjugate, "MANY", many)
     model = kind("marginal-likelihood").fit(x, size)
     np.testing.assert_allclose(model.posterior_mean_, 0.5, rtol=1e-12)
     at = float(model.posterior_mean_[0])
@@ -241,11 +243,14 @@ def test_prior_intervals_hold_the_moments_of_the_prior(kind, mean, sd):
         x = rng.binomial(size, rng.beta(2, 3, 2000))
     else:
         x = rng.poisson(size * rng.gamma(6.25, 2 / 6.25, 2000))
-    ends = kind().fit(x, size).prior_interval()
+    model = kind().fit(x, size)
+    ends, half = model.prior_interval(), model.prior_interval(0.5)
     for name, truth in (("mean", mean), ("sd", sd)):
         low, high = ends[name]
         assert low < truth < high
         assert high - low < 0.1 * truth
+        normal = stats.norm.ppf(0.75) / stats.norm.ppf(0.975)  # what is learnt of so many clients is nearly normal
+        assert (half[name][1] - half[name][0]) / (high - low) == pytest.approx(normal, abs=0.02)
 
 
 # --- what the search and the average see, beside laws of SciPy ----------------------------------------------------------
@@ -449,7 +454,9 @@ def test_clients_have_the_posteriors_that_they_have_alone(kind, prior):
     each = [model.posterior([a], [b]) for a, b in zip(x, size, strict=True)]
     for name in ("posterior_mean_", "posterior_sd_", "weights_"):
         np.testing.assert_allclose(getattr(model, name), [float(getattr(one, name)[0]) for one in each], rtol=1e-13)
-    np.testing.assert_allclose(model.posterior_cdf(0.3), [float(one.posterior_cdf(0.3)[0]) for one in each], rtol=1e-13)
+    for t in (0.3, np.linspace(0.1, 0.9, 9)):
+        alone = [float(one.posterior_cdf(float(at))[0]) for one, at in zip(each, np.broadcast_to(t, 9), strict=True)]
+        np.testing.assert_allclose(model.posterior_cdf(t), alone, rtol=1e-13)
 
 
 def test_clients_with_one_trial_are_clients():
@@ -478,3 +485,144 @@ def test_the_first_spread_that_is_tried_changes_no_factor_by_more_than_a_thousan
     ):
         tally = GammaPoissonTally.of(x, e)
         assert most * gamma_poisson_module.Surface(tally).lowest == pytest.approx(1e-3, rel=1e-12)
+
+
+# --- the search on functions whose maxima are known ---------------------------------------------------------------------
+
+
+class Hills:
+    """A function of location and rho with its best location at 0.3, and by rho whatever it is told; it counts its calls."""
+
+    guess, lowest, highest = 0.0, 1e-3, 1e3
+
+    def __init__(self, of_rho):
+        self.of_rho, self.calls = Polynomial(of_rho), 0
+
+    def bracket(self, rho):
+        return np.full(rho.shape, -1.0), np.full(rho.shape, 1.0)
+
+    def at(self, t, rho):
+        self.calls += 1
+        off = t - 0.3
+        return self.of_rho(rho) - np.cosh(off), -np.sinh(off), np.cosh(off), self.of_rho.deriv()(rho)
+
+
+@pytest.mark.parametrize("peak", [0.0, 1e-200, 1e-12, 3e-4, 1e-3, 0.02, 7.0, 900.0, 1100.0, 4e5])
+def test_one_hill_is_climbed_wherever_it_is(peak):
+    surface = Hills([0.0, peak, -0.5])
+    found = conjugate.maximise(surface)
+    assert found.rho == pytest.approx(peak, rel=1e-12)
+    assert found.location == pytest.approx(0.3, rel=1e-14)
+    assert found.value == pytest.approx(peak**2 / 2 - 1, rel=1e-12)
+    assert (found.passes, found.converged) == (surface.calls, True)
+
+
+@pytest.mark.parametrize("valley", np.geomspace(0.01, 0.05, 24))
+def test_a_valley_and_a_hill_a_factor_of_four_apart_are_never_missed(valley):
+    hill = 4.01 * valley  # above 3 valleys it is higher than the end at 0
+    found = conjugate.maximise(Hills([0.0, -valley * hill, (valley + hill) / 2, -1 / 3]))
+    assert found.rho == pytest.approx(hill, rel=1e-10)
+
+
+@pytest.mark.parametrize(("valley", "hill"), [(0.5, 5e4), (500.0, 3e5)])
+def test_a_hill_beyond_the_first_grid_is_found_from_any_valley(valley, hill):
+    found = conjugate.maximise(Hills([0.0, -valley * hill, (valley + hill) / 2, -1 / 3]))
+    assert found.rho == pytest.approx(hill, rel=1e-10)
+    assert found.converged
+
+
+@pytest.mark.parametrize(("valley", "hill"), [(1.0, 2.5), (5e-4, 1.2e-3)])
+def test_the_end_at_no_spread_may_be_higher_than_a_hill(valley, hill):
+    found = conjugate.maximise(Hills([0.0, -valley * hill, (valley + hill) / 2, -1 / 3]))
+    assert (found.rho, found.converged) == (0.0, True)
+    assert found.value == pytest.approx(-1)
+
+
+@pytest.mark.parametrize(("first", "valley", "last"), [(5e-4, 3.5e-3, 5e-3), (0.02, 0.9, 1.4), (0.02, 0.3, 1.4)])
+def test_the_higher_of_two_hills_is_the_maximum(first, valley, last):
+    surface = Hills([0.0, *(-Polynomial.fromroots([first, valley, last])).integ().coef[1:]])
+    found = conjugate.maximise(surface)
+    assert found.rho == pytest.approx(max((first, last), key=surface.of_rho), rel=1e-10)
+    assert (found.passes, found.converged) == (surface.calls, True)
+
+
+def test_a_flat_function_has_its_maximum_at_no_spread():
+    found = conjugate.maximise(Hills([0.0]))
+    assert (found.rho, found.value, found.converged) == (0.0, pytest.approx(-1), True)
+
+
+def test_a_hill_that_is_too_near_to_no_spread_for_a_float_is_found_there():
+    found = conjugate.maximise(Hills([0.0, 1e-305, -0.5]))
+    assert found.rho <= 1e-300
+    assert (found.value, found.converged) == (pytest.approx(-1), True)
+
+
+@pytest.mark.filterwarnings("ignore:the search for the prior did not settle:RuntimeWarning")
+@pytest.mark.parametrize(("low", "high"), [(0.0, 0.0), (2e3, 1e9), (4e5 - 1, 4e5 + 1)])
+def test_a_location_that_is_not_reached_is_said_not_to_be(low, high):
+    """On the first grid, beyond it, or only where the maximum is refined."""
+
+    class Slow(Hills):
+        def at(self, t, rho):
+            value, slope, curvature, by_rho = super().at(t, rho)
+            return value, slope, np.where((rho >= low) & (rho <= high), 1e10, 1.0) * curvature, by_rho
+
+    found = conjugate.maximise(Slow([0.0, 4e5, -0.5]))
+    assert not found.converged
+
+
+def test_a_slope_without_end_is_said_to_have_none():
+    surface = Hills([0.0, 1e-20])
+    with pytest.warns(RuntimeWarning, match="did not settle"):
+        found = conjugate.maximise(surface)
+    assert 1e15 <= found.rho < 4e15
+    assert found.value == pytest.approx(1e-20 * found.rho - 1, rel=1e-12)
+    assert (found.passes, found.converged) == (surface.calls, False)
+
+
+class Chi:
+    """A law of which sqrt(rho) / b has a power times a normal density, and the location is normal about 0.7 log(rho)."""
+
+    guess, lowest, highest = 0.0, 1e-3, 1e3
+
+    def __init__(self, power, b, sd):
+        self.power, self.b, self.sd = power, b, sd
+
+    def bracket(self, rho):
+        return np.full(rho.shape, -99.0), np.full(rho.shape, 99.0)
+
+    def at(self, t, rho):
+        off = (t - 0.7 * np.log(rho)) / self.sd
+        return -(off**2) / 2 - rho / (2 * self.b**2), -off / self.sd, np.full(t.shape, self.sd**-2.0), np.nan
+
+    def log_hyperprior(self, t, rho):
+        return self.power / 2 * np.log(rho) + 0.3 * t
+
+    def moments(self):
+        """Means and variances of log(rho) and of the location."""
+        half = (self.power + 0.42 + 1) / 2
+        mean, variance = np.log(2 * self.b**2) + special.digamma(half), float(special.polygamma(1, half))
+        return mean, variance, 0.7 * mean + 0.3 * self.sd**2, 0.49 * variance + self.sd**2
+
+
+@pytest.mark.parametrize("scale", [None, 1.0])
+@pytest.mark.parametrize("condensed", [False, True])
+@pytest.mark.parametrize(("power", "b", "sd"), [(3, 0.5, 0.4), (40, 0.5, 0.19), (200, 0.02, 0.05), (200, 3.0, 0.24)])
+def test_averages_have_the_moments_of_a_chi_law(power, b, sd, condensed, scale):
+    """Wide laws and sharp ones; the scale at which places begin is that of the maximum, or one where there is none."""
+    law = Chi(power, b, sd)
+    best = conjugate.Maximum(np.nan, power * b**2 if scale is None else 0.0, np.nan, 0, True)
+    t, rho, weights = conjugate.average(law, best, condensed=condensed)
+    assert weights.sum() == pytest.approx(1, rel=1e-14)
+    found = [x for values in (np.log(rho), t) for x in (weights @ values, weights @ (values - weights @ values) ** 2)]
+    assert found == pytest.approx(law.moments(), rel=2e-6, abs=2e-7)
+    assert (weights.size < 100) == (condensed and power > 3)
+
+
+@pytest.mark.parametrize("scale", [0.3, 5.0, 60.0])
+def test_averages_end_at_a_sqrt_of_rho_of_100(scale):
+    """A power law up to there: the logarithm of sqrt(rho) is exponential below its end."""
+    t, rho, weights = conjugate.average(Chi(3.0, 1e6, 0.4), conjugate.Maximum(np.nan, scale**2, np.nan, 0, True))
+    assert 8e3 < rho.max() < 1e4
+    assert weights @ np.log(rho) == pytest.approx(2 * (np.log(100) - 1 / 4.42), abs=0.02)
+    assert weights @ t == pytest.approx(0.7 * 2 * (np.log(100) - 1 / 4.42) + 0.3 * 0.16, abs=0.02)
