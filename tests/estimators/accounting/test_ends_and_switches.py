@@ -217,7 +217,7 @@ def test_what_the_exponential_has_beyond_its_line(x):
     assert privacy.beyond_line(np.array(x)) == pytest.approx(exact, rel=3e-14, abs=0)
 
 
-@pytest.mark.parametrize(("rho", "delta"), [(0.3, 1e-5), (2.5, 0.2), (40.0, 0.7), (1e-9, 1e-6)])
+@pytest.mark.parametrize(("rho", "delta"), [(0.3, 1e-5), (2.5, 0.2), (40.0, 0.7), (1e-9, 1e-6), (2e-8, 4.5e-5)])
 def test_zcdp_to_eps_is_the_least_of_all_orders(rho, delta):
     a = 1 + np.exp(np.linspace(-12, 16, 280_001))
     least = float(np.min(rho * a + np.log1p(-1 / a) - np.log(delta * a) / (a - 1)))

@@ -212,6 +212,12 @@ def test_agrees_with_dp_accounting_at_equal_orders(dp_accounting, z, q, rounds, 
         (lambda: privacy.compose(-0.1, 1), "rdp"),
         (lambda: privacy.epsilon_from_rdp([2, 3], [0.1], delta=0.1), "orders and rdp"),
         (lambda: privacy.epsilon_from_rdp([1], [0.1], delta=0.1), "orders"),
+        (lambda: privacy.delta_from_rdp([2, 3], [0.1], eps=1), "orders and rdp must be 1-d of one length >= 1"),
+        (lambda: privacy.delta_from_rdp([[2]], [[0.1]], eps=1), "orders and rdp must be 1-d of one length >= 1"),
+        (lambda: privacy.delta_from_rdp([], [], eps=1), "orders and rdp must be 1-d of one length >= 1"),
+        (lambda: privacy.renyi_divergence([0.5, 0.5], [1.0], order=2), "p and q must be 1-d of one length >= 1"),
+        (lambda: privacy.renyi_divergence([[1.0]], [[1.0]], order=2), "p and q must be 1-d of one length >= 1"),
+        (lambda: privacy.renyi_divergence([], [], order=2), "p and q must be 1-d of one length >= 1"),
         (lambda: privacy.epsilon_from_rdp([2], [0.1], delta=1.5), "delta"),
         (
             lambda: privacy.epsilon_from_rdp([2], [0.1], delta=0.5, conversion="best"),
@@ -257,7 +263,8 @@ def test_divergence_of_randomised_response_is_rounded_up_by_at_most_24_units(eps
 
 
 @pytest.mark.parametrize(
-    ("order", "rdp", "eps", "delta"), [(1.01, 0.02, 0.3, 1e-9), (2.5, 0.7, 0.4, 0.02), (80, 3.1, 5, 0.9)]
+    ("order", "rdp", "eps", "delta"),
+    [(1.01, 0.02, 0.3, 1e-9), (1.01, 0.02, 0.3, 0.15), (2, 0.1, 3.0, 1e-3), (2.5, 0.7, 0.4, 0.02), (80, 3.1, 5, 0.9)],
 )
 def test_conversions_at_one_order_are_their_formula(order, rdp, eps, delta):
     """Proposition 12 of Canonne, Kamath and Steinke 2020, and Proposition 3 of Mironov 2017, with 50 digits."""
@@ -302,3 +309,32 @@ def test_divergences_of_a_rare_outcome_have_all_digits(powers, order):
         moment = mpmath.fsum(mpmath.mpf(a) * (mpmath.mpf(a) / b) ** (kept(order) - 1) for a, b in zip(p, q, strict=True))
         exact = float(mpmath.log(moment) / (kept(order) - 1))
     assert privacy.renyi_divergence(p, q, order=order) == pytest.approx(exact, rel=3e-14, abs=0)
+
+
+def test_what_is_certain_at_the_ends_of_the_conversions():
+    assert privacy.epsilon_from_rdp([2.0], [np.inf], delta=1.0) == 0.0
+    assert privacy.delta_from_rdp([2.0], [0.0], eps=0.0) == privacy.delta_from_rdp([2.0], [0.3], eps=np.inf) == 0.0
+    assert privacy.delta_from_rdp([2.0], [0.3], eps=1e4) == 5e-324  # what underflows is not nothing
+    assert privacy.delta_from_rdp([2.0, 3.0], [0.3, np.inf], eps=2.0) == privacy.delta_from_rdp([2.0], [0.3], eps=2.0)
+    assert privacy.delta_at_order(order=2.0, rdp=np.inf, eps=1.0) == privacy.rdp_from_zcdp(np.inf, 2.0) == np.inf
+    assert privacy.renyi_divergence([1.0], [1.0], order=2) == 0.0
+
+
+@pytest.mark.parametrize("excess", [1e-9, 0.1, 0.4, 0.49])
+def test_the_largest_loss_keeps_its_digits_where_it_is_of_what_hardly_ever_happens(excess):
+    p, q = (1 + excess) * 2.0**-900, 2.0**-900
+    exact = np.log1p((p - q) / q)
+    assert privacy.renyi_divergence([p, 1.0], [q, 1.0], order=np.inf) == pytest.approx(exact, rel=4e-16, abs=0)
+
+
+@pytest.mark.parametrize("eps", [1e-3, 0.7, 3.0, 40.0])
+def test_divergences_of_pure_releases_keep_their_digits_at_orders_near_one(eps):
+    order = 1 + 3e-7
+    with mpmath.workdps(60):
+        a, e = kept(order), kept(eps)
+        p, b = 1 / (1 + mpmath.exp(-e)), a - 1
+        pure = mpmath.log(p * mpmath.exp(b * e) + (1 - p) * mpmath.exp(-b * e)) / b
+        laplace = mpmath.log((a * mpmath.exp(b * e) + b * mpmath.exp(-a * e)) / (2 * a - 1)) / b
+    assert privacy.rdp_pure(eps, order) == pytest.approx(float(pure), rel=1e-14)
+    assert privacy.rdp_laplace(eps, order) == pytest.approx(float(laplace), rel=1e-12)
+    assert privacy.rdp_pure(np.inf, order) == privacy.rdp_laplace(np.inf, order) == np.inf
