@@ -282,7 +282,7 @@ def variance_interval(
     if method == "averaged":
         w, below = posterior_of_log_variance(model)
         return tuple(float(np.exp(np.interp(q, below, w))) * unit2 for q in (above, 1 - above))  # pyright: ignore
-    df, first = likelihood.size - likelihood.coefficients, float(likelihood.v_range[1])
+    df, first = likelihood.size - likelihood.coefficients, float(likelihood.v_range[0])
     if method == "q-profile":
 
         def height(goal):
