@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, optimize, stats
 
 from estimators.normal_means.gaussian_means import GaussianMeans
 from estimators.normal_means.point_normal import PointNormalMeans
@@ -114,6 +114,60 @@ def test_profile_interval_is_where_the_likelihood_falls():
         assert 2 * (model.log_likelihood_ - given.log_likelihood_) == pytest.approx(stats.chi2(1).ppf(0.95), abs=1e-8)
 
 
+def test_profile_of_a_slope_beside_a_mean_that_is_given():
+    """Both ends, in any unit, are where fits of the estimates less that slope have lost half a chi-square quantile."""
+    model = GaussianMeans("marginal-likelihood", mu=0.5).fit(Y, V, LATITUDE)
+    mean, (low, high) = coefficient_intervals(model, method="profile")
+    assert mean.tolist() == [0.5, 0.5]
+    assert low < model.beta_[0] < high
+    for end in (low, high):
+        given = GaussianMeans("marginal-likelihood", mu=0.5).fit(Y - end * LATITUDE, V)
+        assert 2 * (model.log_likelihood_ - given.log_likelihood_) == pytest.approx(stats.chi2(1).ppf(0.95), abs=1e-8)
+    small = GaussianMeans("marginal-likelihood", mu=0.5e-7).fit(1e-7 * Y, 1e-14 * V, LATITUDE)
+    np.testing.assert_allclose(coefficient_intervals(small, method="profile")[1], [1e-7 * low, 1e-7 * high], rtol=1e-9)
+
+
+def test_methods_that_are_not_named_are_normal_for_a_known_tau2_and_knapp_and_hartungs_for_others():
+    for model, name in ((GaussianMeans("fixed", tau2=0.3), "normal"), (GaussianMeans("reml"), "knapp-hartung")):
+        plain = model.fit(Y, V)
+        np.testing.assert_array_equal(coefficient_intervals(plain), coefficient_intervals(plain, method=name))
+        np.testing.assert_array_equal(new_client_interval(plain), new_client_interval(plain, method=name))
+        model.fit(Y, V, LATITUDE)
+        assert covariate_test(model) == covariate_test(model, name)
+
+
+@pytest.mark.parametrize("prior", ["bayes", "reml", "marginal-likelihood"])
+def test_a_mean_that_is_given_is_its_own_interval(prior):
+    model = GaussianMeans(prior, mu=0.5).fit(Y, V)
+    for method in (None,) if prior == "bayes" else (*CENTRE, "knapp-hartung-or-wider", "profile"):
+        assert coefficient_intervals(model, method=method).tolist() == [[0.5, 0.5]]
+
+
+def test_two_clients_are_enough_to_compare():
+    y, v = np.array([1.0, 4.0]), np.array([0.5, 1.5])
+    found = heterogeneity(GaussianMeans("moments").fit(100 * y, 1e4 * v))
+    w = 1 / v
+    Q, typical = 9 / v.sum(), w.sum() / (w.sum() ** 2 - np.sum(w**2))
+    tau2 = (Q - 1) * typical
+    exact = (Q, 1, stats.chi2(1).sf(Q), tau2 / (tau2 + typical), 1 + tau2 / typical, 1e4 * typical)
+    np.testing.assert_allclose(found[:6], exact, rtol=1e-12)
+    assert found.residual_df is None
+
+
+def test_the_mean_of_two_clients_has_quantiles_where_its_law_has_no_variance():
+    """Of equal variances 1: given tau2 it is normal about theirs, of variance (1 + tau2) / 2; edge 4, power 3/2."""
+    model = GaussianMeans().fit([1.0, 2.0], 1.0)
+    assert np.isinf(model.coefficient_covariance_[0, 0])
+
+    def weight(t):
+        return np.exp(-0.25 / (1 + t)) / np.sqrt(1 + t) * (4 + t) ** -1.5
+
+    ((low, high),) = coefficient_intervals(model, 0.9)
+    assert low + high == pytest.approx(3.0, abs=1e-9)
+    above = integrate.quad(lambda t: weight(t) * stats.norm.sf((high - 1.5) / np.sqrt((1 + t) / 2)), 0, np.inf)[0]
+    assert above / integrate.quad(weight, 0, np.inf)[0] == pytest.approx(0.05, abs=1e-6)
+
+
 @pytest.mark.parametrize("hyperprior", ["strawderman", "flat-tau2"])
 def test_averaged_intervals_against_quadrature(hyperprior):
     """The posterior of tau2, of the centre and of a new client, by adaptive quadrature over tau."""
@@ -136,8 +190,9 @@ def test_averaged_intervals_against_quadrature(hyperprior):
         )
 
     total = average(lambda t: 1.0, 0, np.inf)
-    for end, goal in zip(variance_interval(model, 0.9), (0.05, 0.95), strict=True):
-        assert average(lambda t: 1.0, 0, np.sqrt(end)) / total == pytest.approx(goal, abs=2e-5)
+    for tail in (0.05, 5e-5):
+        for end, goal in zip(variance_interval(model, 1 - 2 * tail), (tail, 1 - tail), strict=True):
+            assert average(lambda t: 1.0, 0, np.sqrt(end)) / total == pytest.approx(goal, abs=4e-4 * tail)
 
     def centre(tau):
         w = 1 / (tau**2 + v)
@@ -149,6 +204,36 @@ def test_averaged_intervals_against_quadrature(hyperprior):
     for end, goal in zip(new_client_interval(model, level=0.9), (0.05, 0.95), strict=True):
         below = average(lambda t, end=end: stats.norm.cdf((end - centre(t)[0]) / np.sqrt(t**2 + centre(t)[1])), 0, np.inf)
         assert below / total == pytest.approx(goal, abs=2e-6)
+
+
+@pytest.mark.parametrize(("m", "tau2"), [(300, 1.0), (3000, 1.0), (1700, 30.0), (2400, 30.0)])
+def test_variance_of_many_clients_is_between_quantiles_of_its_narrow_law(m, tau2):
+    v = np.exp(np.linspace(-1, 1, m))
+    y = np.sqrt(tau2 + v) * stats.norm.ppf((np.arange(m) * 7 % m + 0.5) / m)
+    w = np.log(tau2) + np.linspace(-1, 1, 4001)
+    heights = np.empty(w.size)
+    for i, t in enumerate(np.exp(w)):
+        u = 1 / (v + t)
+        squares = u @ (y - u @ y / u.sum()) ** 2
+        heights[i] = w[i] - 1.5 * np.log(4 / np.mean(1 / v) + t) + 0.5 * (np.log(u).sum() - np.log(u.sum()) - squares)
+    below = integrate.cumulative_trapezoid(np.exp(heights - heights.max()), w, initial=0.0)
+    ends = variance_interval(GaussianMeans().fit(y, v), 0.9)
+    np.testing.assert_allclose(np.interp(np.log(ends), w, below / below[-1]), [0.05, 0.95], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("prior", "method"), [("bayes", "averaged"), ("reml", "q-profile"), ("reml", "profile")])
+def test_variance_between_clients_beside_variances_of_other_sizes(prior, method):
+    """A client of hardly any information says nothing; of noise far below the differences only the differences count."""
+    y, v = np.array([0.0, 1.0, 3.0, 7.0, 2.0]), np.array([1.0, 1.1, 0.9, 1.0, 1.2])
+
+    def ends(y, *v):
+        return variance_interval(GaussianMeans(prior, hyperprior="flat-tau2").fit(y, v), method=method)
+
+    more = np.append(y, 3.0)
+    np.testing.assert_allclose(ends(more, *v, 1e20), ends(more, *v, 1e9), rtol=5e-5)
+    if method != "q-profile":  # which counts clients, whatever they know
+        np.testing.assert_allclose(ends(more, *v, 1e20), ends(y, *v), rtol=5e-5)
+    np.testing.assert_allclose(ends(1e20 * y, *v), np.multiply(ends(y, *1e-12 * v), 1e40), rtol=5e-5)
 
 
 @pytest.mark.parametrize("prior", ["bayes", "reml", "marginal-likelihood"])
@@ -196,14 +281,105 @@ def test_q_profile_without_any_tau2():
         assert variance_interval(model) == (0.0, 0.0)
 
 
+@pytest.mark.parametrize("beyond", [-0.5, 0.5, 1.5])
+@pytest.mark.parametrize("tail", [0.025, 0.975])
+def test_ends_of_the_q_profile_near_0(tail, beyond):
+    """Cochran's Q half a unit and more on either side of the quantiles at which the ends leave 0."""
+    goal = stats.chi2(12).ppf(tail)
+
+    def Q(tau2, y):
+        w = 1 / (V + tau2)
+        return np.sum(w * (y - np.sum(w * y) / w.sum()) ** 2)
+
+    y = Y * np.sqrt((goal + beyond) / Q(0.0, Y))
+    if beyond < 0 and tail < 0.5:
+        with pytest.warns(UserWarning, match="agree better"):
+            assert variance_interval(GaussianMeans("reml").fit(y, V)) == (0.0, 0.0)
+        return
+    ends = variance_interval(GaussianMeans("reml").fit(y, V))
+    for end, quantile in zip(ends, stats.chi2(12).ppf([0.975, 0.025]), strict=True):
+        exact = optimize.brentq(lambda t: Q(t, y) - quantile, 0.0, 100.0, xtol=1e-15) if Q(0.0, y) > quantile else 0.0  # noqa: B023
+        assert end == pytest.approx(exact, rel=1e-9, abs=1e-13)
+
+
+@pytest.mark.parametrize(("m", "tau2"), [(200, 0.5), (200, 0.0), (30, 0.5)])
+@pytest.mark.parametrize("prior", ["reml", "marginal-likelihood"])
+def test_profile_of_the_variance_by_its_formula(m, tau2, prior):
+    v = np.exp(np.linspace(0, 1, m))
+    y = np.sqrt(tau2 + v) * stats.norm.ppf((np.arange(m) * 7 % m + 0.5) / m)
+
+    def height(t):
+        w = 1 / (v + t)
+        found = np.sum(np.log(w)) - np.sum(w * (y - np.sum(w * y) / w.sum()) ** 2)
+        return found - np.log(w.sum()) if prior == "reml" else found
+
+    best = optimize.minimize_scalar(lambda t: -height(t), bounds=(0.0, 5.0), options={"xatol": 1e-12}).x
+    goal = max(height(best), height(0.0)) - stats.chi2(1).ppf(0.95)
+    low, high = variance_interval(GaussianMeans(prior).fit(y, v), method="profile")
+    assert height(high) == pytest.approx(goal, abs=1e-9)
+    assert high > best
+    assert (low == 0.0) == (height(0.0) >= goal) == (m == 30 or tau2 == 0.0)
+    if low > 0:
+        assert low < best
+        assert height(low) == pytest.approx(goal, abs=1e-9)
+
+
+@pytest.mark.parametrize("prior", ["reml", "marginal-likelihood"])
+@pytest.mark.parametrize("scale", [0.1, 0.22, 1.0])
+def test_of_the_gain_in_the_likelihood_half_a_chi_square_tail_is_left(prior, scale):
+    """Where nothing is gained the test says 1; gains below and above 1 have half of the tail."""
+    model = GaussianMeans(prior).fit(scale * Y, V)
+    known = [GaussianMeans("fixed", tau2=t).fit(scale * Y, V) for t in (model.tau2_, 0.0)]
+    gain = 2 * np.subtract(*(one.likelihood().objective(np.array([one.tau2_ / one.unit2]), restricted=prior == "reml")[0]
+                             for one in known))  # fmt: skip
+    found = spread_test(model)
+    assert found[:3] == (pytest.approx(gain, rel=1e-9), 1, None)
+    assert found.p_value == (pytest.approx(stats.chi2(1).sf(gain) / 2, rel=1e-7) if scale > 0.1 else 1.0)
+    assert (gain > 0) == (scale > 0.1)
+
+
+def test_of_two_models_one_must_be_a_part_of_the_other():
+    def fit(*columns, mu=None, y=Y):
+        return GaussianMeans("marginal-likelihood", mu=mu).fit(y, V, np.column_stack(columns) if columns else None)
+
+    other = np.cos(YEAR)
+    for larger, smaller, df in (
+        (fit(), fit(mu=0.5), 1), (fit(LATITUDE, mu=0.5), fit(mu=0.5), 1), (fit(LATITUDE), fit(mu=0.5), 2),
+        (fit(LATITUDE, YEAR, other), fit(3 * YEAR - LATITUDE), 2), (fit(other), fit(), 1),
+    ):  # fmt: skip
+        gain = 2 * (larger.log_likelihood_ - smaller.log_likelihood_)
+        assert likelihood_ratio_test(larger, smaller) == (
+            pytest.approx(gain),
+            df,
+            None,
+            pytest.approx(stats.chi2(df).sf(gain)),
+        )
+    assert 0 < gain < 1
+    for larger, smaller in (
+        (fit(mu=0.5), fit()), (fit(LATITUDE, mu=0.5), fit()), (fit(LATITUDE, mu=0.5), fit(mu=0.4)),
+        (fit(LATITUDE, YEAR), fit(other)), (fit(LATITUDE), fit(y=Y + 0.1)), (fit(LATITUDE), fit(YEAR)),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="smaller must be fitted"):
+            likelihood_ratio_test(larger, smaller)
+
+
 def test_covariates_without_content():
     with pytest.warns(UserWarning, match="left out"):
         model = GaussianMeans("reml").fit(Y, V, np.column_stack([LATITUDE, 2 * LATITUDE + 1]))
+    with pytest.raises(ValueError, match="method must be one of"):
+        covariate_test(model, "profile")
+    with pytest.warns(UserWarning, match="left out"):
+        alone = GaussianMeans("reml").fit(Y, V, np.ones(13))
+    with pytest.raises(ValueError, match="none to test"):
+        covariate_test(alone)
     ends = coefficient_intervals(model)
     np.testing.assert_allclose(ends[:2], coefficient_intervals(GaussianMeans("reml").fit(Y, V, LATITUDE)), rtol=1e-9)
     assert ends[2].tolist() == [-np.inf, np.inf]
     assert covariate_test(model).df == 1
-    assert new_client_interval(model, [[10.0, 5.0]]).tolist() == [[-np.inf, np.inf]]
+    with pytest.warns(UserWarning, match="left out"):
+        averaged = GaussianMeans().fit(Y, V, np.column_stack([LATITUDE, 2 * LATITUDE + 1]))
+    for one in (model, averaged):
+        assert new_client_interval(one, [[10.0, 5.0]]).tolist() == [[-np.inf, np.inf]]
     assert np.isfinite(new_client_interval(model, [[10.0, 21.0]])).all()
 
 
