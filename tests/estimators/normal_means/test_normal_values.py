@@ -8,7 +8,7 @@ import pytest
 from scipy import special, stats
 
 from estimators import GaussianMeans, PointNormalMeans, SampleMeans
-from estimators.normal_means import spike_average, tau2_likelihood
+from estimators.normal_means import point_normal, spike_average, tau2_likelihood
 from estimators.normal_means.normal_kernels import averages, density_sums, score_sums
 from estimators.normal_means.normal_posteriors import HUGE
 from estimators.normal_means.point_normal import Likelihood
@@ -453,6 +453,54 @@ def test_averaged_spikes_and_slabs_are_their_mixture(mode):
     log = (nodes.shares * nodes.slabs) @ np.log(nodes.tau2s * scale**2) / (nodes.shares @ nodes.slabs)
     assert summary["slab_variance"] == pytest.approx(np.exp(log), rel=1e-9)
     assert summary["sd"] == pytest.approx(np.sqrt((1 - summary["spike_weight"]) * summary["slab_variance"]))
+
+
+@pytest.mark.parametrize("chance", [0.0, 1.0])
+@pytest.mark.parametrize("noise", [0.0, 1.5])
+def test_draws_of_clients_follow_the_mode_that_is_drawn(chance, noise):
+    """In the spike they are that mode, in the slab they are drawn from their posterior given it."""
+
+    class Fixed:
+        def standard_normal(self, shape):
+            return np.full(shape, noise if isinstance(shape, tuple) else 0.7)
+
+        def random(self, shape):
+            return np.full(shape, chance)
+
+        def choice(self, nodes, size, p):
+            assert p == pytest.approx(model._nodes.shares)
+            return np.arange(size) % nodes
+
+    model = PointNormalMeans().fit(Y, V)
+    nodes, (k, origin, unit) = model._nodes, model._scale
+    draws = model.sample_posterior(Fixed(), 50)
+    some, scale = np.arange(50) % nodes.shares.size, 2.0**k
+    modes = scale * (origin + unit * (nodes.modes + 0.7 * nodes.mode_sds)[some, None])
+    w = nodes.tau2s[some, None] / (nodes.tau2s[some, None] + V / (unit * scale) ** 2)
+    inside = modes + w * (Y - modes) + noise * np.sqrt(w * V)
+    np.testing.assert_allclose(draws, inside if chance == 0 else np.broadcast_to(modes, draws.shape), rtol=1e-9, atol=1e-12)
+    known = PointNormalMeans(0.8, "marginal-likelihood").fit(Y, V)
+    exact = known.slab_mean_ + noise * known.slab_sd_ if chance == 0 else np.full(6, 0.8)
+    np.testing.assert_array_equal(known.sample_posterior(Fixed(), 3), [exact] * 3)
+
+
+def test_a_client_of_infinite_variance_has_no_number_of_its_own_and_its_truth_where_it_is_drawn():
+    model = PointNormalMeans(prior="marginal-likelihood").fit(Y, np.append(V[:5], np.inf))
+    truth, (estimates, variances) = model.draw(RNG(0))
+    assert truth[5] == estimates[5]
+    assert (truth[:5] != estimates[:5]).all()
+    np.testing.assert_array_equal(variances, model.variances_)
+    np.testing.assert_array_equal(model.own_numbers(), [*Y[:5], np.nan])
+    np.testing.assert_array_equal(model.own_numbers((estimates, variances)), [*estimates[:5], np.nan])
+
+
+def test_clients_are_independent_where_one_prior_is_taken_for_true_or_from_many_on(monkeypatch):
+    assert PointNormalMeans(prior="marginal-likelihood").fit(Y, V).independent
+    averaged = PointNormalMeans().fit(Y, V)
+    assert not averaged.independent
+    for many, independent in ((6, False), (5, True)):
+        monkeypatch.setattr(point_normal, "MANY_PAIRS", many)
+        assert averaged.independent is independent
 
 
 # --- variances -------------------------------------------------------------------------------------------------------------

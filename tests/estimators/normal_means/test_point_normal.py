@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
+from scipy.special import ndtr
 
 from estimators.normal_means import spike_average
 from estimators.normal_means.gaussian_means import GaussianMeans
@@ -263,6 +264,23 @@ def test_quantiles_invert_the_distribution_function(seed, q, prior, known):
     for i, t in enumerate(model.posterior_quantile(q)):
         assert model.posterior_cdf(t)[i] >= q - 1e-9
         assert model.posterior_cdf(t, strict=True)[i] <= q + 1e-9
+
+
+def test_the_level_at_which_a_slab_ends_below_the_spike_has_the_mode():
+    model = PointNormalMeans(1.0, ML).fit(*sparse(20, 3))
+    slab, mean, sd = model.slab_probability_, model.slab_mean_, model.slab_sd_
+    for i, q in enumerate(slab * ndtr((1.0 - mean) / sd)):
+        if q > 1e-6:
+            assert model.posterior_quantile(q)[i] == pytest.approx(1.0, abs=1e-6)
+
+
+def test_averaged_quantiles_at_the_borders_of_the_spike_and_of_all_levels():
+    """Levels within roundings of where the spike begins have the mode, and the largest of all has a finite value."""
+    model = PointNormalMeans(1.0).fit(*sparse(12, 3))
+    for i, q in enumerate(model.posterior_cdf(1.0, strict=True)):
+        for level in q * (1 + 2.0**-52 * np.arange(-4, 5)):
+            assert model.posterior_quantile(level)[i] == pytest.approx(1.0, abs=1e-6)
+    assert np.isfinite(model.posterior_quantile(1 - 2.0**-53)).all()
 
 
 @pytest.mark.parametrize("m", [60, 9000])

@@ -113,6 +113,31 @@ def test_climbs_end_where_steps_gain_nothing():
 
 
 @pytest.mark.parametrize("mode", [None, 0.5])
+def test_the_search_starts_from_a_normal_prior_and_counts_its_looks(mode, monkeypatch):
+    """In units of the harmonic mean of the variances."""
+    y, v = sparse(40, 5)
+    told, looks, maximise, at = [], [], Likelihood.maximise, Likelihood.at
+    monkeypatch.setattr(Likelihood, "maximise", lambda self, tau2: told.append(tau2) or maximise(self, tau2))
+    monkeypatch.setattr(Likelihood, "at", lambda self, point: looks.append(point) or at(self, point))
+    model = PointNormalMeans(mode, "marginal-likelihood").fit(3 * y, 9 * v)
+    normal = GaussianMeans("marginal-likelihood", mu=mode).fit(3 * y, 9 * v)
+    assert told == pytest.approx([normal.tau2_ * np.mean(1 / (9 * v))])
+    assert model.n_iter_ == normal.n_iter_ + len(looks)
+
+
+def test_a_search_that_is_not_enough_warns_at_the_callers_line(monkeypatch):
+    monkeypatch.setattr(spike_average, "SAME", 0.0)  # no lattice is enough
+    monkeypatch.setattr(spike_average, "MOST", 1)
+    y, v = sparse(30, 5)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = lambda: PointNormalMeans().fit(y, v)  # noqa: E731
+        model = fit()
+    assert [(w.category, w.filename, w.lineno) for w in caught] == [(RuntimeWarning, __file__, fit.__code__.co_firstlineno)]
+    assert model.converged_ is False
+
+
+@pytest.mark.parametrize("mode", [None, 0.5])
 def test_the_law_of_many_clients_is_normal_from_three_thousand_on(mode):
     y, v = sparse(3000, 6, 0.4)
     many = PointNormalMeans(mode).fit(y, v)
