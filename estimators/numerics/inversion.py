@@ -1,6 +1,7 @@
 """Roots: of a function, and quantiles of many laws at once from their distribution functions.
 
-Belongs here: solving f(x) = 0, and F_i(t_i) = q for all i together.  The distribution functions are in the models' modules.
+Belongs here: solving f(x) = 0, F_i(t_i) = q for all i together, and a step towards a root.  The distribution functions are
+in the models' modules.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from estimators.numerics.arrays import Floats, Ints
-from estimators.numerics.normal_mixture import householder
 
-__all__ = ["lattice_quantile", "quantiles", "root"]
+__all__ = ["householder", "lattice_quantile", "quantiles", "root"]
 
 
 def root(function: Callable[[float], float], low: float, high: float, **tolerances: float) -> float:
@@ -83,6 +83,19 @@ def quantiles(
         before[rows], last[rows] = last[rows], np.abs(following - here)
         rows = rows[~(near | stuck)]
     return t
+
+
+def householder(gap: Floats, density: Floats, slope: Floats, bend: Floats) -> Floats:
+    """Return the step of Householder's third order from where the function is `gap`, or Newton's far from the root.
+
+    `density`, `slope` and `bend` are the function's derivatives; the root is near the place less the step.
+
+    >>> float(0.1 - householder(np.expm1(np.array(0.1)), *[np.exp(np.array(0.1))] * 3)) < 0.1**4
+    True
+    """
+    step = gap / density
+    a, b = step * slope / density, step * step * bend / density
+    return np.where(np.maximum(np.abs(a), np.abs(b)) < 0.5, step * (6 - 3 * a) / (6 - 6 * a + b), step)
 
 
 def lattice_quantile(values: Floats, weights: Floats, q: float) -> float:

@@ -13,8 +13,9 @@ import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Floats, Ints, Numbers
 from estimators.numerics.blocks import dots, parts
+from estimators.numerics.inversion import householder
 
-__all__ = ["cdf", "householder", "quantile"]
+__all__ = ["cdf", "quantile"]
 
 MANY = 8192  # mixtures from which on the compiled twin is worth the time to load it
 BLOCK = 1 << 14  # numbers in a work array: half a dozen stay in a core's cache
@@ -162,19 +163,6 @@ def searched(q: Floats, normal: Floats, mirror: Floats, laws: Laws, first: Float
         going = ~settled & (last > np.maximum(exact, 2 * np.spacing(np.abs(t))))
         found[rows] = t = new
     return np.ldexp(mirror * found, unit)
-
-
-def householder(gap: Floats, density: Floats, slope: Floats, bend: Floats) -> Floats:
-    """Return the step of Householder's third order from where the function is `gap`, or Newton's far from the root.
-
-    `density`, `slope` and `bend` are the function's derivatives; the root is near the place less the step.
-
-    >>> float(0.1 - householder(np.expm1(np.array(0.1)), *[np.exp(np.array(0.1))] * 3)) < 0.1**4
-    True
-    """
-    step = gap / density
-    a, b = step * slope / density, step * step * bend / density
-    return np.where(np.maximum(np.abs(a), np.abs(b)) < 0.5, step * (6 - 3 * a) / (6 - 6 * a + b), step)
 
 
 def looked(t: Floats, weights: Floats, means: Floats, sds: Floats) -> tuple[Floats, Floats]:

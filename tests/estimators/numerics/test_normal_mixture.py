@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, special, stats
 
-from estimators.numerics import mixture_kernels, normal_mixture
+from estimators.numerics import inversion, mixture_kernels, normal_mixture
 
 
 def test_no_probability_is_above_one():
@@ -111,15 +111,15 @@ def test_quantiles_have_the_unit_of_their_laws(way):
 def test_a_step_of_householder_leaves_the_fourth_power():
     """On sin(x) + x^2 / 2, whose root and derivatives are known; where a step is no small one it is Newton's."""
     x = np.array([0.04, -0.04, 0.02, -0.02])
-    left = x - normal_mixture.householder(np.sin(x) + x**2 / 2, np.cos(x) + x, 1 - np.sin(x), -np.cos(x))
+    left = x - inversion.householder(np.sin(x) + x**2 / 2, np.cos(x) + x, 1 - np.sin(x), -np.cos(x))
     assert (np.abs(left) < x**4).all()
-    far = normal_mixture.householder(*(np.array([column]) for column in (1.0, 1.0, 0.6, 0.1)))
+    far = inversion.householder(*(np.array([column]) for column in (1.0, 1.0, 0.6, 0.1)))
     assert far == 1
     for bend in (-0.6, 0.6):
-        assert normal_mixture.householder(*(np.array([column]) for column in (1.0, 1.0, 0.1, bend))) == 1
+        assert inversion.householder(*(np.array([column]) for column in (1.0, 1.0, 0.1, bend))) == 1
     gap, density, slope, bend = 0.3, 2.0, -0.7, 1.9  # the formula in derivatives, as in Householder's book
     exact = gap * (6 * density**2 - 3 * gap * slope) / (6 * density**3 - 6 * gap * density * slope + gap**2 * bend)
-    found = normal_mixture.householder(*(np.array([column]) for column in (gap, density, slope, bend)))
+    found = inversion.householder(*(np.array([column]) for column in (gap, density, slope, bend)))
     assert found[0] == pytest.approx(exact, rel=1e-13)
 
 
