@@ -23,6 +23,7 @@ import numpy as np
 from estimators.accounting.budget import budget_numbers, in_parallel
 from estimators.closed_forms import regression
 from estimators.numerics.arrays import ArrayLike, Floats, Ints
+from estimators.numerics.units import WIDEST
 from estimators.numerics.validation import count, finite, instance, nonnegative, paired, positive, single
 from estimators.private.client import own_budget
 from estimators.private.exact_noise import check_generator
@@ -84,8 +85,8 @@ class RegressionClient:
 
     Parameters
     ----------
-    norm : number > 0, bound on the Euclidean norm of a row (x, y), fixed without looking at the data.  Scale the columns so
-        that they matter about equally: clipping shortens the whole row.
+    norm : number in [1e-70, 1e70], bound on the Euclidean norm of a row (x, y), fixed without looking at the data.  Scale
+        the columns so that they matter about equally: clipping shortens the whole row.
     eps : number > 0 or inf; delta : number in (0, 1); for adjacency "row": one row of the client is replaced, n public.
     mechanism : "discrete-gaussian" (default) or "gaussian", as for ``MeanClient``.
     bits : whole number in 1..20.
@@ -111,6 +112,8 @@ class RegressionClient:
         budget: Budget | None = None,
     ) -> None:
         self.norm = single(positive, "norm", norm)
+        if not 1 / WIDEST <= self.norm <= WIDEST:  # beyond, rows cannot be compared with it, nor noise be told
+            raise ValueError(f"norm must be in [{1 / WIDEST:.0e}, {WIDEST:.0e}], got {norm}; give X and Y in another unit")
         self.eps, self.delta = budget_numbers(eps, delta)
         self.mechanism = choose_mechanism(
             mechanism or "discrete-gaussian", self.eps, self.delta, ("discrete-gaussian", "gaussian")

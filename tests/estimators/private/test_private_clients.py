@@ -362,6 +362,8 @@ def test_the_same_generator_gives_the_same_report():
             "at least two",
         ),
         (lambda: RegressionClient(norm=0.0, eps=1.0, delta=1e-5), "norm"),
+        (lambda: RegressionClient(norm=9e-71, eps=1.0, delta=1e-5), "norm must be in .1e-70, 1e.70., got 9e-71"),
+        (lambda: RegressionClient(norm=1.1e70, eps=1.0, delta=1e-5), "norm must be in .*in another unit"),
         (lambda: RegressionClient(norm=1.0, eps=1.0, delta=0.0), "delta must be > 0"),
         (lambda: RegressionClient(norm=1.0, eps=1.0, delta=0.1, mechanism="discrete-laplace"), "mechanism"),
         (lambda: RegressionClient(norm=1.0, eps=1.0, delta=0.1).report([[1.0]], [1.0, 2.0]), "one response per row"),
