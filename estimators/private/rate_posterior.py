@@ -288,7 +288,7 @@ class BetaMixtures:
             high[waiting[enough]], low[waiting[~enough]] = x[waiting[enough]], x[waiting[~enough]]
             with quiet():
                 new = x[waiting] - (below - q) / slope
-            inside = (new > low[waiting]) & (new < high[waiting])
+            inside = (new >= low[waiting]) & (new <= high[waiting])  # a step of nothing is at the root
             new = np.where(inside, new, (low[waiting] + high[waiting]) / 2)
             moved = np.abs(new - x[waiting])
             x[waiting] = new

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize, special, stats
 
 from estimators.private.rate_posterior import BetaMixtures
 
@@ -43,6 +43,23 @@ def test_quantiles_invert_the_distribution_function(laws, q):
             assert found == pytest.approx(1 / (1 + np.exp(-x)), rel=1e-8, abs=0)
     for t in (-1.0, 0.0, 0.3, 0.995, 1.0, 2.0):
         assert laws.cdf(t) == pytest.approx([cdf(LAWS[k], t) for k in CLIENTS], rel=1e-12, abs=1e-300)
+
+
+@pytest.mark.parametrize("q", [0.025, 0.5, 0.975])
+def test_quantiles_are_roots_to_rounding_however_small(q):
+    """Random mixtures of rates down to 1e-6, each by bisection of the log of its rate."""
+    generator, m = np.random.default_rng(0), 100
+    w, a, b = (
+        generator.dirichlet([1, 1, 1], m),
+        np.exp(generator.uniform(-1, 5, (m, 3))),
+        np.exp(generator.uniform(-1, 9, (m, 3))),
+    )
+    found = BetaMixtures(w.ravel(), a.ravel(), b.ravel(), [3] * m, np.arange(m)).quantile(q)
+    for x, *law in zip(found, w, a, b, strict=True):
+        exact = optimize.brentq(
+            lambda t, law=law: law[0] @ special.betainc(*law[1:], np.exp(t)) - q, -300, -1e-17, xtol=1e-15
+        )
+        assert x == pytest.approx(np.exp(exact), rel=1e-13, abs=0)
 
 
 def test_the_ends(laws):
