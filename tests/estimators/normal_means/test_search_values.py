@@ -112,6 +112,58 @@ def test_climbs_end_where_steps_gain_nothing():
     assert far[2] == 0.0
 
 
+class Told(Likelihood):
+    """A likelihood of ten clients whose heights are told, with the same derivatives everywhere."""
+
+    def __init__(self, height, slope, bend):
+        super().__init__(np.zeros(10), np.ones(10), mode_known=True)
+        self.height, self.slope, self.bend, self.looks = height, slope, bend, []
+
+    def at(self, point):
+        self.looks.append(float(point[0]))
+        return self.height(point[0]), np.array([self.slope, 0.0]), np.diag([self.bend, -1.0])
+
+
+@pytest.mark.parametrize("slope", [1.0, 0.0])
+def test_a_climb_without_end_stops_after_200_steps(slope):
+    """Of three each, the longest that are allowed, also where nothing is lost by them."""
+    told = Told(lambda a: slope * a, 1.0, -1e-6)
+    point, height, good = told.climb(np.zeros(3))
+    assert not good
+    np.testing.assert_allclose(told.looks, 3.0 * np.arange(201))
+    assert (point[0], height) == (pytest.approx(600.0), pytest.approx(600.0 * slope))
+
+
+@pytest.mark.parametrize(
+    ("top", "gain", "looks", "good"),
+    [(100.0, 5e-11, 1, True), (0.1, 1.5e-12, 61, True), (100.0, 5e-7, 61, True), (100.0, 1e-4, 61, False),
+     (0.1, 1.5e-8, 61, False)],
+)  # fmt: skip
+def test_a_climb_from_which_all_is_lower_is_good_if_little_was_to_be_gained(top, gain, looks, good):
+    told = Told(lambda a: top if a == 0 else top - 1, np.sqrt(gain), -1.0)
+    point, height, found = told.climb(np.zeros(3))
+    assert (point[0], height, found, len(told.looks)) == (0.0, top, good, looks)
+    np.testing.assert_allclose(told.looks[1:3], [np.sqrt(gain), np.sqrt(gain) / 4][: looks - 1])
+
+
+def test_steps_where_nothing_bends_are_by_a_billionth_of_the_clients():
+    told = Told(lambda a: -abs(a), 1e-10, 0.0)
+    told.climb(np.zeros(3))
+    assert told.looks[1] == pytest.approx(0.01)
+
+
+def test_steps_of_the_mode_are_up_to_three_sds_of_a_slab_with_noise(monkeypatch):
+    likelihood, looks = Likelihood(np.zeros(10), np.ones(10), mode_known=False), []
+
+    def at(point):
+        looks.append(point.copy())
+        return point[2], np.array([0.0, 0.0, 1.0]), -1e-6 * np.eye(3)
+
+    monkeypatch.setattr(likelihood, "at", at)
+    likelihood.climb(np.array([0.0, np.log(8.0), 0.0]))
+    np.testing.assert_allclose(looks[:3], [[0.0, np.log(8.0), 9.0 * k] for k in range(3)])
+
+
 @pytest.mark.parametrize("mode", [None, 0.5])
 def test_the_search_starts_from_a_normal_prior_and_counts_its_looks(mode, monkeypatch):
     """In units of the harmonic mean of the variances."""
