@@ -440,6 +440,8 @@ def test_one_client_has_the_closed_form_of_equal_variances():
     alone = MarginalLikelihood(np.array([3.7]), np.array([1.3]), 0.4, "reml")
     assert alone.maximise() == (pytest.approx(3.3**2 - 1.3, rel=1e-15), True)
     assert alone.passes == 0  # nothing was searched
+    alike = MarginalLikelihood(np.array([1.0, 1.1, 0.9]), np.full(3, 4.0), None, "reml")
+    assert alike.maximise() == (0.0, True)
 
 
 def test_the_spread_of_estimates_bounds_the_search():
@@ -459,6 +461,16 @@ def test_gausss_places_serve_where_a_law_is_narrow(sd, fewer):
     assert places.size == (401 if fewer is None else fewer)
     for f in (np.cos, lambda x: 1 / (1 + np.exp(x + 0.4)), lambda x: x**3 + x**2):
         assert shares @ f(places) == pytest.approx(mass @ f(w) / mass.sum(), abs=1e-9)
+
+
+def test_four_places_are_not_made_fewer_by_four():
+    w, mass = np.array([0.0, 0.01, 0.02, 0.05]), np.full(4, 0.25)
+    assert tau2_likelihood.fewer(w, mass) == (w, mass)
+
+
+def test_all_variances_of_the_prior_are_alike_unless_a_power_is_given():
+    found, exact = (MarginalLikelihood(Y, V, None, "bayes", *power).integrate() for power in ((), (0.0,)))
+    np.testing.assert_array_equal(found[:2], exact[:2])
 
 
 @pytest.mark.parametrize("prior", ["reml", "marginal-likelihood"])
