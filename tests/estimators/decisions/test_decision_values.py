@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from estimators import BetaBinomial, GaussianMeans, LinearClients, NonparametricMeans, PointNormalMeans
+from estimators import BetaBinomial, GammaPoisson, GaussianMeans, LinearClients, NonparametricMeans, PointNormalMeans
 from estimators.decisions import (
     discoveries,
     exceedance,
@@ -106,7 +106,10 @@ def test_integration_reaches_seven_deviations_of_every_client():
     assert 400 < places.size <= 514
     assert (np.diff(places) > 0).all()
     many = GaussianMeans("fixed", mu=0.0, tau2=1.0).fit(np.linspace(-3, 3, 2001), 1.0)
-    assert ranking.integration_points(many)[0].size <= 130
+    places, _ = ranking.integration_points(many)
+    assert places.size <= 130
+    reach = 7 * many.posterior_sd_[0]
+    assert (places[0], places[-1]) == pytest.approx((many.posterior_mean_[0] - reach, many.posterior_mean_[-1] + reach))
     assert (
         ranking.integration_points(GaussianMeans("fixed", mu=0.0, tau2=1.0).fit(np.linspace(-3, 3, 2000), 1.0))[0].size > 130
     )
@@ -130,6 +133,7 @@ def test_ranks_of_rows_and_places_of_expected_ranks():
     assert found[0].tolist() == [4.0, 1.5, 3.0, 1.5]
     assert np.isnan(found[1]).all()
     assert ranking.places(np.array([2.0, 1.0, 2.0 + 1e-11, 4.0])).tolist() == [2.5, 1.0, 2.5, 4.0]
+    assert ranking.places(np.array([2.0, 1.0, 2.0 + 4e-10, 4.0])).tolist() == [2.5, 1.0, 2.5, 4.0]
     assert ranking.places(np.array([2.0, 1.0, 2.0 + 1e-8, 4.0])).tolist() == [2.0, 1.0, 3.0, 4.0]
 
 
@@ -175,7 +179,45 @@ def test_expected_ranks_of_few_clients_have_no_error_of_draws(monkeypatch):
     assert not model.independent
     for few, drawn in ((6, False), (5, True)):
         monkeypatch.setattr(ranking, "FEW", few)
-        assert ((ranking.rank(model, draws=500).standard_error > 0) == drawn).all()
+        found = ranking.rank(model, draws=500, seed=2**63)
+        assert ((found.standard_error > 0) == drawn).all()
+    counted = np.concatenate([stats.rankdata(-some, axis=1) for some in blocks(model, 500, 2**63)])
+    np.testing.assert_allclose(found.expected, counted.mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(found.standard_error, counted.std(axis=0, ddof=1) / np.sqrt(500), rtol=1e-6)
+    assert (pairwise(model, seed=2**63) != pairwise(model)).any()
+    for call in (ranking.rank, pairwise):
+        with pytest.raises(ValueError, match="seed must be in"):
+            call(model, draws=2, seed=2**63 + 1)
+
+
+def test_draws_are_fewer_where_clients_have_several_numbers(monkeypatch):
+    monkeypatch.setattr(ranking, "WORK", 6 * 700 + 5)
+    rows = [[[1.0, 0.0], [1.0, 1.0], [1.0, 3.0]]] * 3
+    lines = LinearClients(sigma2=1.0).fit(rows, [[0.0, 1.0, 2.0], [5.0, 6.0, 7.0], [1.0, 1.0, 3.0]])
+    assert ranking.rank(lines).draws == 700
+
+
+def test_equal_clients_are_as_often_before_as_behind_each_other():
+    """Of these laws three in ten thousand lie beyond the places where they are looked at, and nothing is lost."""
+    silent = GammaPoisson("fixed", shape=0.5, rate=0.5).fit([0, 0, 0], [0.0, 0.0, 0.0])
+    places, _ = ranking.integration_points(silent)
+    assert 1 - silent.posterior_cdf(float(places[-1]))[0] > 1e-4
+    np.testing.assert_allclose(ranking.expected_below(silent), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(pairwise(silent), 0.5, rtol=1e-12)
+
+
+def test_pairs_of_clients_at_zero_and_one():
+    """One is at 0, one at 1, and of a third either is as likely: ties count half."""
+    model = BetaBinomial("marginal-likelihood").fit([0, 4, 0], [3, 4, 0])
+    np.testing.assert_allclose(pairwise(model), [[0.5, 0, 0.25], [1, 0.5, 0.75], [0.75, 0.25, 0.5]], atol=1e-15)
+    np.testing.assert_allclose(ranking.expected_below(model), [0.25, 1.75, 1.0], rtol=1e-14)
+
+
+def test_clients_who_are_surely_apart_have_whole_ranks():
+    apart = BetaBinomial("fixed", alpha=1, beta=1).fit([0, 10**4, 2 * 10**4], 2 * 10**4)
+    for found in (ranking.expected_below(apart), pairwise(apart)):
+        assert found.min() == 0
+        assert found.max() == (2 if found.ndim == 1 else 1)
 
 
 def test_pairs_in_parts_are_pairs_at_once(monkeypatch):
