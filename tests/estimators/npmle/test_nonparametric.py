@@ -295,3 +295,17 @@ def test_before_the_fit():
     for call in (NonparametricMeans().prior_summary, NonparametricMeans().posterior_weights, NonparametricMeans().interval):
         with pytest.raises(ValueError, match="call fit first"):
             call()
+
+
+def test_new_data_are_those_of_the_generator_at_the_truths():
+    truth, rng = np.array([1.0, 2.0, 30.0]), np.random.default_rng
+    e = np.array([1.0, 2.0, 0.5])
+    rates = NonparametricCounts().fit([0, 3, 9], e)
+    _, (x, same) = rates.draw(rng(1), truth)
+    np.testing.assert_array_equal((x, same), (rng(1).poisson(truth * e), e))
+    np.testing.assert_array_equal(rates.own_numbers(([4, 8, 1], e)), [4, 4, 2])
+    means = NonparametricMeans().fit([0.0, 1.0, 5.0], [1.0, 2.0, np.inf])
+    _, (y, _) = means.draw(rng(1), truth)
+    np.testing.assert_allclose(y, truth + np.sqrt([1, 2, 0]) * rng(1).standard_normal(3), rtol=1e-15)
+    np.testing.assert_array_equal(means.own_numbers(([4.0, 8.0, 1.0],)), [4, 8, np.nan])
+    assert means.prior_summary()["sds"] == [0.0] * means.support_.size
