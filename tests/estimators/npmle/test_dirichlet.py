@@ -214,3 +214,17 @@ def test_no_successes_and_all_successes_can_be_certain():
 
 def test_a_range_within_one_step_is_one_cell():
     assert dirichlet.marched(np.array([0.3]), np.array([100.0]), 0.0, 1.0).tolist() == [0.0, 1.0]
+
+
+def test_what_is_averaged_has_points_at_the_ends_of_its_range_alone():
+    """Rates of 0 and 1 may be exact, means may not; on a grid all are points.  The first seed is the default."""
+    rates = NonparametricRates().fit([0, 1, 5, 9], [5, 6, 10, 9])
+    assert rates.averaged().atoms() == pytest.approx([0.0, 1.0], abs=1e-12)
+    assert NonparametricCounts().fit([0, 3, 9]).averaged().atoms() == pytest.approx([0.0], abs=1e-12)
+    means = NonparametricMeans().fit([0.0, 1.0, 5.0], 1.0)
+    assert means.averaged().atoms().size == 0
+    grid = NonparametricMeans(grid=[-1.0, 0.0, 4.0]).fit([0.0, 1.0, 5.0], 1.0)
+    assert grid.averaged().atoms() == pytest.approx([-1.0, 0.0, 4.0], abs=1e-12)
+    for model in (rates, means):
+        assert (model.averaged().posterior_quantile(0.3) == model.averaged(0).posterior_quantile(0.3)).all()
+        assert (model.averaged().posterior_quantile(0.3) != model.averaged(1).posterior_quantile(0.3)).any()
