@@ -14,8 +14,9 @@ Most run in forks of one session (swaps.py); what runs at import or in other pro
 With --nearest, nobody notes first what each test enters, which takes an hour for all of `estimators`: each mutant is asked
 its doctests and the few files of tests that speak most of it, within --wide seconds; the share killed is a lower bound.
 
-With --under, only that room is sampled, and only its own tests and all doctests are asked, whatever earlier runs have noted
-of others: a count of a room is a lower bound, and the same for everybody.
+With --under, only that room or file is sampled, and only its room's tests and all doctests are asked, whatever earlier runs
+have noted of others: a count of a room is a lower bound, and the same for everybody.  With a large --count it is each mutant
+of a file, by --nearest files of tests: so a module is gone through.
 
 Belongs here: sampling, choosing tests, counting.  Does not belong here: processes (warm.py), mutants of formulas
 (theory.engine.mutants).
@@ -503,7 +504,7 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--under", action="append", help="a folder that is sampled, as estimators/private; all of them")
+    parser.add_argument("--under", action="append", help="a folder or file that is sampled, as estimators/private")
     parser.add_argument("--wide", type=float, default=WIDE, help="seconds of wider tests that a survivor gets")
     parser.add_argument("--nearest", type=int, default=0, help="so many files of tests for each mutant, chosen "
                         "by what they speak of, where noting first what every test enters takes too long")  # fmt: skip
@@ -511,13 +512,13 @@ def main(arguments=None):
     parser.add_argument("--controls", type=int, default=3, help="places left as they are, whose tests must pass")
     parser.add_argument("--list", action="store_true", help="the sample and its tests, without running them")
     a = parser.parse_args(arguments)
-    rooms = [f"{room.rstrip('/')}/" for room in a.under or ("estimators",)]
+    rooms = [room if room.endswith(".py") else f"{room.rstrip('/')}/" for room in a.under or ("estimators",)]
     everyone = [place for place in every_place() if place[0].relative_to(ROOT).as_posix().startswith(tuple(rooms))]
     places = random.Random(a.seed).sample(everyone, min(a.count, len(everyone)))
     sample = {m.key: m for m in (mutated(*place) for place in places)}
     kernels = {m.key for m, (_, _, _, _, kernel, _) in zip(sample.values(), places, strict=True) if kernel}
     warm.preload()
-    needed = ("", "estimators/", *(f"tests/{room}" for room in rooms))[bool(a.under) :]
+    needed = ("", "estimators/", *(f"tests/{room[: room.rindex('/') + 1]}" for room in rooms))[bool(a.under) :]
     files = [f for f in mapped() if f.startswith(needed)]
     texts = texts_of()
     called_by, imported_by = callers(texts), importers(texts)
