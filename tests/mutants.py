@@ -504,7 +504,7 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--under", action="append", help="a folder or file that is sampled, as estimators/private")
+    parser.add_argument("--under", action="append", help="a folder or file that is sampled; else all of them")
     parser.add_argument("--wide", type=float, default=WIDE, help="seconds of wider tests that a survivor gets")
     parser.add_argument("--nearest", type=int, default=0, help="so many files of tests for each mutant, chosen "
                         "by what they speak of, where noting first what every test enters takes too long")  # fmt: skip

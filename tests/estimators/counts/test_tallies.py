@@ -119,10 +119,17 @@ def test_states_that_make_no_sense_are_refused(index, spoil, message):
 
 
 SHARES = {"ones": [0, 1, 1, 3], "zeros": [2, 1, 0, 2], "trials": [1, 2, 5]}  # 0 of 2, 1 of 2, 1 of 1, 3 of 5
+CLIENTS = np.array([1, 2, 1]), np.array([1, 1, 3]), exact_squares(np.array([1, 1, 3]))  # of each size; sums, squares
 
 
-def tables(columns):
-    return [Frequencies.of(np.array(columns[name])) for name in ("ones", "zeros")]
+def checked(tally, whole, message):
+    """Without a message the tally's parts agree, and it is the whole one."""
+    if message is None:
+        tally.check()
+        assert tally == whole
+    else:
+        with pytest.raises(ValueError, match=message):
+            tally.check()
 
 
 @pytest.mark.parametrize(
@@ -140,15 +147,9 @@ def tables(columns):
     ],
 )
 def test_parts_of_a_tally_of_shares_agree(spoilt, message):
-    columns = SHARES | spoilt
-    clients, sums, squares = np.array([1, 2, 1]), np.array([1, 1, 3]), exact_squares(np.array([1, 1, 3]))
-    tally = BetaBinomialTally(*tables(columns), np.array(columns["trials"]), clients, sums, squares)
-    if message is None:
-        tally.check()
-        assert tally == BetaBinomialTally.of([0, 1, 1, 3], [2, 2, 1, 5])
-    else:
-        with pytest.raises(ValueError, match=message):
-            tally.check()
+    ones, zeros, trials = map(np.array, (SHARES | spoilt).values())
+    tally = BetaBinomialTally(Frequencies.of(ones), Frequencies.of(zeros), trials, *CLIENTS)
+    checked(tally, BetaBinomialTally.of([0, 1, 1, 3], [2, 2, 1, 5]), message)
 
 
 @pytest.mark.parametrize(
@@ -162,14 +163,8 @@ def test_parts_of_a_tally_of_shares_agree(spoilt, message):
     ],
 )
 def test_parts_of_a_tally_of_events_agree(counts, exposures, message):
-    clients, sums, squares = np.array([1, 2, 1]), np.array([1, 1, 3]), exact_squares(np.array([1, 1, 3]))
-    tally = GammaPoissonTally(Frequencies.of(np.array(counts)), np.array(exposures), clients, sums, squares)
-    if message is None:
-        tally.check()
-        assert tally == GammaPoissonTally.of([0, 1, 1, 3], [2.0, 2.0, 0.5, 5.0])
-    else:
-        with pytest.raises(ValueError, match=message):
-            tally.check()
+    tally = GammaPoissonTally(Frequencies.of(np.array(counts)), np.array(exposures), *CLIENTS)
+    checked(tally, GammaPoissonTally.of([0, 1, 1, 3], [2.0, 2.0, 0.5, 5.0]), message)
 
 
 @pytest.mark.parametrize("counts", [[1, 0], [2], [1, 2, 3]])

@@ -457,9 +457,8 @@ def test_the_likelihood_of_a_mean_is_that_of_clipped_rows_or_of_a_clipped_mean_b
     few = outputs("gaussian", reports[6:7], 2 / 3, 0.5), outputs("finite-output", reports[7:], 2 / 3, 0.0)
     for i, law in zip((6, 7), few, strict=True):
         np.testing.assert_allclose(found[i], law.log_likelihood(np.array([0]), truth)[0], rtol=1e-10)
-    assert [isinstance(clients.laws[kind], Outputs) for kind in clients.kind] == [False] * 6 + [
-        True
-    ] * 2  # more than 64 levels
+    summed = [isinstance(clients.laws[kind], Outputs) for kind in clients.kind]
+    assert summed == [False] * 6 + [True] * 2  # up to 64 levels
     exact = MeanClients(reports[:2], 0.0, np.ones(2, int)).log_likelihood(np.array([0, 1, 0]), truth + 3, 5 - truth)
     for row, (e, variance) in zip(exact, ((0.0, 0.302), (0.25, 0.1), (0.0, 0.302)), strict=True):
         np.testing.assert_allclose(row, norm.logpdf(e, truth, np.sqrt(variance)), rtol=1e-10)
