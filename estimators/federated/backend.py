@@ -29,7 +29,18 @@ if TYPE_CHECKING:
     from estimators.federated.models import Model
     from estimators.federated.schedule import GaussianNoise, Schedule
 
-__all__ = ["Backend", "ClientArrays", "Diverged", "Evaluation", "LocalTraining", "client_arrays", "local_training"]
+__all__ = [
+    "Backend",
+    "ClientArrays",
+    "Diverged",
+    "Evaluation",
+    "LocalTraining",
+    "client_arrays",
+    "clipping_norm",
+    "local_training",
+]
+
+SMALLEST_CLIP = 1e-15  # squares of single precision vanish from 1e-19 on, and a gradient whose norm is 0 would stay as it is
 
 
 class Diverged(ArithmeticError):
@@ -129,6 +140,24 @@ class LocalTraining(NamedTuple):
 
 
 @typed
+def clipping_norm(name: str, value: ArrayLike) -> np.ndarray:
+    """Return norms to clip at, of at least 1e-15: below, a backend of single precision would not clip.
+
+    Raises ValueError.
+
+    >>> float(clipping_norm("clip", 0.5))
+    0.5
+    """
+    norms = positive(name, value)
+    if (norms < SMALLEST_CLIP).any():
+        raise ValueError(
+            f"{name} must be at least {SMALLEST_CLIP:g}, got {norms.min():g}: squares of such norms vanish in single "
+            "precision, and nothing would be clipped; change the units of the loss"
+        )
+    return norms
+
+
+@typed
 def local_training(
     model: Model,
     starts: np.ndarray,
@@ -175,7 +204,7 @@ def local_training(
         rate=spread("learning_rate", positive("learning_rate", learning_rate)),
         lam=spread("lam", nonnegative("lam", lam)),
         anchors=vectors("anchors", anchors),
-        clip=spread("clip", np.asarray(np.inf) if clip is None else positive("clip", clip)),
+        clip=spread("clip", np.asarray(np.inf) if clip is None else clipping_norm("clip", clip)),
         multiplier=spread("multiplier", np.asarray(0.0) if noise is None else noise.multiplier),
         noise=noise,
     )
@@ -227,7 +256,7 @@ class Backend(Protocol):
         schedule : Schedule of C clients.
         learning_rate : number > 0 or array (C,).
         pull : pair of lam, number >= 0 or array (C,), and anchors, array (P,) or (C, P); None for no pull.
-        clip : number > 0 or array (C,), the largest norm of an example's gradient; None for no clipping.
+        clip : number >= 1e-15 or array (C,), the largest norm of an example's gradient; None for no clipping.
         noise : GaussianNoise; None for no noise.
 
         Raises

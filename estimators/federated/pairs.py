@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from estimators.federated.backend import local_training
+from estimators.federated.backend import clipping_norm, local_training
 from estimators.federated.kinds import typed
 from estimators.numerics.validation import nonnegative, positive, single
 
@@ -54,7 +54,7 @@ class PairStep:
     own, common : pairs of numbers >= 0: (a, b), the weights of cross-entropy and divergence for theta, and (a', b') for mu.
     mutual : whether D is KL(p_theta || p_mu).
     floor : number >= 0, psi never falls below it; must be > 0 where eta_3 is.
-    clips : two numbers > 0, C_1 and C_2; inf does not clip.
+    clips : two numbers >= 1e-15, C_1 and C_2; inf does not clip.
     joint : clip (h, k) as one vector at C_1, with k taken before mu moves, and noise z C_1 N for both.
     weight_decay : number >= 0, d; a `Task` whose work has a weight decay puts it here.
 
@@ -81,7 +81,7 @@ class PairStep:
         numbers("rates", 3)
         numbers("own", 2)
         numbers("common", 2)
-        numbers("clips", 2, domain=lambda name, v: inf if v == inf else positive(name, v))
+        numbers("clips", 2, domain=lambda name, v: inf if v == inf else clipping_norm(name, v))
         for name in ("floor", "weight_decay"):
             object.__setattr__(self, name, single(nonnegative, name, getattr(self, name)))
         if self.rates[2] > 0 and self.floor == 0:

@@ -36,6 +36,7 @@ import numpy as np
 from estimators.accounting.accountants import ACCOUNTANTS, noise_for
 from estimators.accounting.budget import guarantee, would_be
 from estimators.accounting.events import Event
+from estimators.federated.backend import clipping_norm
 from estimators.federated.kinds import typed
 from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import choice, count, fraction, nonnegative, number, positive, probability, shown, single
@@ -109,7 +110,7 @@ class RowPrivacy:
     Parameters
     ----------
     eps : number > 0 (inf: clipping without noise), or (K,); delta : number in (0, 1), or (K,).
-    clip : number > 0, largest norm of an example's gradient.
+    clip : number >= 1e-15, largest norm of an example's gradient.
     accountant : "rdp" or "pld", see ``estimators.accounting.accountants``; passes and batches of all rows are exact anyway.
     """
 
@@ -123,7 +124,7 @@ class RowPrivacy:
         if not (eps > 0).all():
             raise ValueError(f"eps must be > 0 (inf: no privacy), got {eps.min()}")
         fraction("delta", self.delta)
-        positive("clip", self.clip)
+        clipping_norm("clip", self.clip)
         choice("accountant", self.accountant, ACCOUNTANTS)
 
     @typed

@@ -20,6 +20,7 @@ from estimators.accounting.budget import Guarantee
 from estimators.accounting.privacy import ORDERS
 from estimators.federated.algorithms.distillation import Coupled, given_to
 from estimators.federated.algorithms.parts import State
+from estimators.federated.backend import clipping_norm
 from estimators.federated.kinds import typed
 from estimators.federated.pairs import PairStep
 from estimators.federated.plans import PrivacyPlan, Release
@@ -182,8 +183,8 @@ class DPAdaPeD(AdaPeD):
     learning_rate, common_rate, psi_rate, psi, floor, decay, number, fine_tuning, as_printed : as in `AdaPeD`; `rate` may not
         be used: the number of participants is fixed.
     eps : number > 0, inf clips without noise; delta : number in (0, 1).
-    clip : number > 0, C_1, largest norm of a step's gradient of mu.
-    psi_clip : number > 0, C_2, of psi; None: (mu, psi) is one vector, clipped at C_1 (Section 4, Figures 2 and 3).
+    clip : number >= 1e-15, C_1, largest norm of a step's gradient of mu.
+    psi_clip : number >= 1e-15, C_2, of psi; None: (mu, psi) is one vector, clipped at C_1 (Section 4, Figures 2 and 3).
     """
 
     eps: float
@@ -203,7 +204,8 @@ class DPAdaPeD(AdaPeD):
     def step(self, t: int) -> PairStep:
         """How pairs are trained in round t."""
         step, joint = super().step(t), self.psi_clip is None
-        clips = (float(positive("clip", self.clip)), inf if joint else float(positive("psi_clip", self.psi_clip or 0.0)))
+        psi_clip = inf if self.psi_clip is None else float(clipping_norm("psi_clip", self.psi_clip))
+        clips = float(clipping_norm("clip", self.clip)), psi_clip
         return PairStep(
             rates=step.rates, own=step.own, common=step.common, floor=step.floor, clips=clips,
             joint=joint and step.rates[2] > 0,

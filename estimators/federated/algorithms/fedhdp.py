@@ -15,6 +15,7 @@ import numpy as np
 from estimators.accounting.accountants import ACCOUNTANTS
 from estimators.federated.algorithms.basic import Descent
 from estimators.federated.algorithms.parts import State
+from estimators.federated.backend import clipping_norm
 from estimators.federated.kinds import typed
 from estimators.federated.own_rows import rows_of
 from estimators.federated.plans import PrivacyPlan, Release
@@ -62,7 +63,7 @@ class ClippedAverage(Descent):
     number : whole number >= 1, as printed: so many clients take part, and n_j is the number found in every level, a level
         without participants adding nothing, not even noise.  The same noise then promises much less (an eps of 16 where
         the paper says 3.6): neighbours differ in one client's data, which can move a sum by 2 S.
-    clip : number > 0, the first S; inf: no clipping, for levels without noise only.
+    clip : number > 0, the first S, >= 1e-15 with noise; inf: no clipping, for levels without noise only.
     quantile : number in [0, 1] of updates that S should leave as they are; clip_rate : number >= 0; 0: S stays.
     count_noise : number > 0, z_b above; None: a twentieth of the expected participants (Andrew et al. 2021), but no less
         than the largest multiplier.
@@ -99,6 +100,8 @@ class ClippedAverage(Descent):
             raise ValueError(f"clip must be > 0 (inf: no clipping), got {self.clip}")
         if private and np.isinf(self.clip):
             raise ValueError("clip must be finite where a level has noise: the noise is a multiple of it")
+        if private:
+            clipping_norm("clip", self.clip)
         if private and (self.delta is None or not 0 < single(finite, "delta", self.delta) < 1):
             raise ValueError(f"delta must be given, strictly between 0 and 1, where a level has noise, got {self.delta}")
         if self.count_noise is not None:

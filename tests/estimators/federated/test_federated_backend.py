@@ -10,6 +10,8 @@ from scipy import special, stats
 
 from estimators.federated import backend as contract
 from estimators.federated import numpy_backend
+from estimators.federated.algorithms.adaped import DPAdaPeD
+from estimators.federated.algorithms.fedhdp import DPFedAvg
 from estimators.federated.models import (
     Convolution,
     Model,
@@ -23,6 +25,8 @@ from estimators.federated.models import (
     neural_network,
 )
 from estimators.federated.numpy_backend import NumpyBackend
+from estimators.federated.pairs import PairStep
+from estimators.federated.privacy import RowPrivacy
 from estimators.federated.reference_backend import ReferenceBackend
 from estimators.federated.schedule import GaussianNoise, Schedule, epochs, fixed_batches, poisson_batches, stream
 
@@ -35,6 +39,7 @@ MODELS = {
     "wide": neural_network(9, 16, 3),  # and here need one more
 }
 SIZES = (23, 1, 10, 4)
+RATES = {"learning_rate": 0.1, "common_rate": 0.1, "psi_rate": 0.1}
 REFERENCE = ReferenceBackend()
 EXACT = NumpyBackend(dtype="float64", workers=1)
 
@@ -265,6 +270,43 @@ def test_clipping_bounds_each_example_and_spares_small_ones(model, backend):
             backend.local_sgd(model, w, data, step, learning_rate=min(1.0, c / norm) if norm else 1.0)[0],
             atol=1e-13,
         )
+
+
+@pytest.mark.parametrize("name", ["reference", "numpy", "numpy single", "jax", "jax single"])
+def test_the_smallest_clipping_norm_that_is_taken_still_clips(name):
+    """Squares of gradients vanish somewhere below it: such a backend leaves them as they are, beside too little noise."""
+    dtype = "float32" if "single" in name else "float64"
+    if "jax" in name:
+        jax_backend = pytest.importorskip("estimators.federated.jax_backend", reason="JAX is not installed")
+        backend = jax_backend.JaxBackend(dtype=dtype)
+    else:
+        backend = REFERENCE if name == "reference" else NumpyBackend(dtype=dtype, workers=1)
+    model, least = linear_regression(1), contract.SMALLEST_CLIP
+    step = Schedule([0], [[[0]]], [[[1.0]]], [[1.0]], [1])
+    for times in (0.5, 2.0, 1e9):  # the slope of the intercept is -y
+        data = (EXACT if name == "reference" else backend).prepare(model, [(np.zeros((1, 1)), np.array([times * least]))])
+        moved = backend.local_sgd(model, np.zeros(2), data, step, learning_rate=1.0, clip=least)[0]
+        np.testing.assert_allclose(np.asarray(moved, float) / least, [0.0, min(times, 1.0)], rtol=1e-6)
+    for less in (np.nextafter(least, 0), 1e-20, 1e-300):
+        with pytest.raises(ValueError, match=r"^clip must be at least 1e-15, got .*; change the units of the loss"):
+            backend.local_sgd(model, np.zeros(2), data, step, learning_rate=1.0, clip=less)
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("clip", lambda c: RowPrivacy(eps=1.0, delta=1e-5, clip=c)),
+        ("clip", lambda c: DPFedAvg(multiplier=1.0, learning_rate=0.1, delta=1e-5, clip=c, rate=0.5)),
+        (r"clips\[0\]", lambda c: PairStep(rates=(0.1, 0.1, 0.0), own=(1, 0), common=(0, 1), clips=(c, 1.0))),
+        (r"clips\[1\]", lambda c: PairStep(rates=(0.1, 0.1, 0.0), own=(1, 0), common=(0, 1), clips=(1.0, c))),
+        ("clip", lambda c: DPAdaPeD(**RATES, eps=1.0, delta=1e-5, clip=c, psi_clip=1.0)),
+        ("psi_clip", lambda c: DPAdaPeD(**RATES, eps=1.0, delta=1e-5, clip=1.0, psi_clip=c)),
+    ],
+)
+def test_a_clipping_norm_below_the_smallest_is_refused_where_it_is_given(name, make):
+    make(1e-15)
+    with pytest.raises(ValueError, match=f"^{name} must be at least 1e-15, got 1e-16"):
+        make(1e-16)
 
 
 def test_one_more_example_moves_the_sum_by_at_most_the_clipping_norm(model):
