@@ -14,7 +14,7 @@ from estimators.federated.experiments.results import key, rows, selected, shown
 from figures import style
 from figures.learn.tables import where
 
-__all__ = ["draw"]
+__all__ = ["COLOURS", "draw"]
 
 COLOURS = (style.BLUE, style.VERMILLION, style.GREEN, style.ORANGE, style.PURPLE, style.SKY, style.INK)
 DASHES = ("-", "--", ":", "-.")
@@ -23,6 +23,8 @@ MOST = 3
 ACCURACIES = 10, 50, 80, 90, 95, 98, 99, 99.5, 99.8, 99.9, 100
 LEAST_ERROR = 0.05
 """In per cent, that 100 % is drawn at where the errors have a logarithmic axis."""
+LEVEL, TURN = "_level", 6
+"""Label of lines without x, and how many of their widths one of them is seen where several are at one place."""
 
 
 def draw(experiment, results):
@@ -55,6 +57,7 @@ def figure_of(experiment, panels, looks, embedded):
         for name, x, mean, error in lines:
             line_of(axes, plot, x, mean, error, looks[name])
         limits(axes, plot, lines)
+        take_turns(axes)
         drawn |= not embedded and printed_of(axes, plot, experiment, lines, looks)
         axes.set_xlabel("rounds" if plot.x == "round" else plot.x.rsplit(".", 1)[-1])
         what, place = named(plot.measure)
@@ -146,7 +149,7 @@ def line_of(axes, plot, x, mean, error, look):
     colour, dash = look
     mean, error = scaled(plot, mean), scaled(plot, error)
     if x is None:
-        axes.axhline(mean[0], color=colour, linestyle=dash, linewidth=1.0)
+        axes.axhline(mean[0], color=colour, linestyle=dash, linewidth=1.0, label=LEVEL)
         axes.axhspan(mean[0] - error[0], mean[0] + error[0], color=colour, alpha=0.15, linewidth=0)
         return
     at, ticks = positions(plot, x)
@@ -189,6 +192,25 @@ def limits(axes, plot, lines):
         axes.set_xscale("log")
     elif len(values) and values.min() == 0 and values.max() > 20 * (smallest := values[values > 0].min()):
         axes.set_xscale("symlog", linthresh=smallest)
+
+
+def take_turns(axes):
+    """Dash solid levels that would hide each other, each in the gaps of the others."""
+    axes.autoscale_view()  # from here on a level's place on the axis is known
+    together = []
+    for line in axes.lines:
+        if line.get_label() != LEVEL or line.get_linestyle() != "-":
+            continue
+        place = axes.transData.transform((0, line.get_ydata()[0]))[1]
+        near = [group for group, at in together if abs(place - at) * 72 < line.get_linewidth() * axes.figure.dpi]
+        if near:
+            near[0].append(line)
+        else:
+            together.append(([line], place))
+    for group, _ in together:
+        for turn, line in enumerate(group):
+            if len(group) > 1:
+                line.set_linestyle((turn * TURN, (TURN, (len(group) - 1) * TURN)))
 
 
 def same_measure(shown, printed):

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
 
 from estimators.federated.algorithms import Local
 from estimators.federated.experiments import building, checkpoints, provenance, sweep
@@ -20,7 +22,7 @@ from estimators.federated.experiments.experiment import read
 from estimators.federated.experiments.results import lines_of, rows, selected, slim
 from estimators.federated.experiments.runs import execute, same_result
 from figures.learn.command import add_learn
-from figures.learn.plots import draw
+from figures.learn.plots import COLOURS, draw
 from figures.learn.tables import comparison, experiment_text, grid, order_text, summary
 
 SMALL = """
@@ -490,6 +492,23 @@ def test_plots_mark_printed_numbers_where_runs_are(small):
         axes = figure.axes[0]
         assert sum(line.get_marker() == "D" and len(line.get_xdata()) > 0 for line in axes.lines) == marks
     assert draw(read(small()), [made("FedAvg", 0, 0.5)]) is None  # one evaluation is no course over the rounds
+
+
+@pytest.mark.parametrize("apart", [0.0, 1e-5, 0.2])
+def test_of_levels_at_one_place_each_is_seen(small, apart):
+    panel = '[[plots]]\nx = "privacy.eps"\nmeasure = "clients.accuracy"\n'
+    twin = '[[methods]]\nname = "Twin"\nalgorithm = "FedAvg"\nsettings = { learning_rate = 0.3 }\n'
+    experiment = read(small(("[[printed]]\n", f"{twin}{panel}[[printed]]\n")))
+    levels = [made("FedAvg", 0, 0.6), made("Twin", 0, 0.6 + apart)]
+    figure = draw(experiment, [*levels, *(made("Local", 0, 0.5, {"privacy.eps": eps}) for eps in (8.0, "inf"))])
+    assert figure is not None
+    canvas, axes = FigureCanvasAgg(figure), figure.axes[0]
+    canvas.draw()
+    box = axes.get_window_extent()
+    pixels = np.asarray(canvas.buffer_rgba())[::-1, :, :3].astype(int)  # from below, as places are
+    inside = pixels[int(box.y0) + 4 : int(box.y1) - 4, int(box.x0) + 4 : int(box.x1) - 4].reshape(-1, 3)
+    counts = [(abs(inside - [round(255 * c) for c in to_rgb(colour)]).max(axis=1) < 40).sum() for colour in COLOURS[:2]]
+    assert min(counts) > max(counts) / 3  # the lines are equally long
 
 
 def test_a_broken_plan_ends_a_run_and_its_rounds_are_kept(small, tmp_path, monkeypatch):
