@@ -216,8 +216,10 @@ class StaircaseNoise:
         self.normal = np.zeros(variance.size)
         self.width = width
         ratio = variance / width**2
-        keys, place = np.unique(np.column_stack([eps, np.round(ratio, 12)]), axis=0, return_inverse=True)
-        laws = [Staircase(sensitivity=self.LEVELS, eps=share_of_eps(float(e), float(v))) for e, v in keys]
+        with quiet():  # no variance is left
+            keys = np.column_stack([eps, np.round(np.log(ratio), 12)])
+        keys, place = np.unique(keys, axis=0, return_inverse=True)
+        laws = [Staircase(sensitivity=self.LEVELS, eps=share_of_eps(float(e), float(np.exp(v)))) for e, v in keys]
         place = place.ravel()
         self.used, self.inner, self.step = (
             np.array([value(law) for law in laws])[place]
