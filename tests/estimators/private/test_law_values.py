@@ -6,7 +6,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize
+from scipy import integrate, optimize, special
 from scipy.stats import laplace, norm, truncnorm
 
 from estimators.accounting import Guarantee
@@ -109,20 +109,27 @@ def test_what_lies_beyond_a_distance_when_one_of_two_errors_is_missing():
             laplace_beyond(**{"distance": t, "normal": t, "scale": t, **bad})
 
 
-@pytest.mark.parametrize(("variance", "unit"), [(0.02, 1.0), (3.0, 1.0), (3.0, 0.25), (700.0, 2.0)])
+def test_no_chance_to_lie_beyond_a_distance_is_above_one():
+    t, s, b = np.meshgrid(10.0 ** np.arange(-18, 3), 10.0 ** np.arange(-8, 3, 0.3), 10.0 ** np.arange(-4, 3, 0.3))
+    found = laplace_beyond(t, s, b)
+    assert found.max() == 1.0
+    assert found.min() >= 0.0
+
+
+@pytest.mark.parametrize(("variance", "unit"), [(0.02, 1.0), (3.0, 1.0), (3.0, 0.25), (700.0, 2.0), (3e-12, 1e-6)])
 def test_fall_of_laplace_noise_on_a_lattice_gives_its_variance(variance, unit):
     fall = float(laplace_fall(variance, unit))
     k = np.arange(-4000, 4001)
     chances = np.exp(-fall * np.abs(k))
-    assert (chances * (unit * k) ** 2).sum() / chances.sum() == pytest.approx(variance, rel=1e-9)
+    assert (chances * (unit * k) ** 2).sum() / chances.sum() == pytest.approx(variance, rel=1e-9, abs=0)
     law = LaplaceNoise(np.array([variance]), np.array([unit]), ONE)
-    assert law.scale[0] == pytest.approx(unit / fall, rel=1e-12)  # the log probability falls by unit / scale a step
+    assert law.scale[0] == pytest.approx(unit / fall, rel=1e-12, abs=0)  # the log probability falls by unit / scale a step
     assert law.slope[0] * law.scale[0] == pytest.approx(1.0)
     assert law.feature[0] * 12 == pytest.approx(law.scale[0])
     draws = LaplaceNoise(np.full(20_000, variance), np.full(20_000, unit), ONE).draw(RNG(2))
     assert np.abs(draws / unit - np.rint(draws / unit)).max() < 1e-9
     assert np.mean(draws == 0) == pytest.approx(1 / chances.sum(), abs=5 * np.sqrt(0.25 / 20_000))
-    assert draws.var() == pytest.approx(variance, rel=0.12 if variance > 1 else 0.5)
+    assert draws.var() == pytest.approx(variance, rel=0.12 if variance > 1 else 0.5, abs=0)
 
 
 def test_laplace_noise_without_a_lattice_is_continuous():
@@ -193,12 +200,13 @@ def test_a_staircase_behind_a_wide_error_has_its_variance_and_its_tails(width, e
 
 
 @pytest.mark.parametrize(("width", "eps"), STAIRS)
-@pytest.mark.parametrize("sd", [0.0, 0.5, 2.6])
+@pytest.mark.parametrize("sd", [0.0, 0.5, 2.0, 2.6])
 def test_the_chance_to_lie_beyond_is_an_integral_over_the_staircase(width, eps, sd):
     law, _ = stairs(width, eps)
     density, edges, _ = heights(width, eps)
     for x in (0.0, 0.3, 0.7, 2.0, 5.4):
-        points = np.unique([*edges, x * width])
+        steps = (np.arange(40) + law.inner[0]) * width
+        points = np.unique([*edges, *steps, *-steps, x * width])
         nodes, weights = np.polynomial.legendre.leggauss(8)
         half = np.diff(points)[:, None] / 2
         u = points[:-1, None] + half * (nodes + 1)
@@ -206,8 +214,83 @@ def test_the_chance_to_lie_beyond_is_an_integral_over_the_staircase(width, eps, 
         exact = float((half * weights * density(u) * tail).sum())
         found = law.beyond(np.array([0]), np.array([[x * width]]), np.array([[(sd * width) ** 2]]))[0, 0]
         assert found == pytest.approx(exact, rel=0.02 if sd > 2 else 3e-3)
+        if 0 < sd <= 2:  # on the law's own lattice of steps
+            height = np.exp(-law.used[0] * (np.abs(u) // width)) * np.where(
+                np.abs(u) / width % 1 < law.inner[0], 1, law.step[0]
+            )
+            assert found == pytest.approx(
+                float((half * weights * height * tail).sum() / (half * weights * height).sum()), rel=1e-8
+            )
     far = law.beyond(np.array([0]), np.array([[12.0 * width]]), np.zeros((1, 1)))[0, 0]
     assert far == pytest.approx(np.exp(-12 * eps) / 2, rel=1e-5)  # whole blocks: half of what is left
+
+
+@pytest.mark.parametrize(("width", "eps"), [*STAIRS, (1.0, 12.0), (1.0, 40.0)])
+@pytest.mark.parametrize("sd", [0.0, 0.03, 2 / 3, 1.9, 2.0])
+def test_a_staircase_behind_an_error_is_the_sum_of_its_steps(width, eps, sd):
+    """All steps of 300 blocks one by one, in logarithms; far out, too, and up to errors of two blocks."""
+    law, _ = stairs(width, eps)
+    used, inner, step = law.used[0], law.inner[0], law.step[0]
+    k = np.arange(300)
+    log = -used * k + np.log(-np.expm1(-used) / (2 * width * (inner + step * (1 - inner))))
+    low, high = np.concatenate([k, k + inner]) * width, np.concatenate([k + inner, k + 1]) * width
+    log = np.concatenate([log, log + np.log(step)])
+    away = np.array([0.1, 0.95, 3.6, 10.3, 21.45]) * width
+    exact = []
+    for x in away:
+        if sd == 0:
+            exact.append(log[(low <= x) & (x < high)][0])
+            continue
+        terms = []
+        for a, b in ((low, high), (-high, -low)):
+            left, right = norm.logsf((a - x) / (sd * width)), norm.logsf((b - x) / (sd * width))
+            flipped = norm.logcdf((b - x) / (sd * width)), norm.logcdf((a - x) / (sd * width))
+            left, right = np.where(a > x, (left, right), flipped)
+            terms.append(log + left + np.log1p(-np.exp(right - left)))
+        exact.append(special.logsumexp(terms))
+    found = law.log_density(np.array([0]), away[None], np.full((1, 5), (sd * width) ** 2))
+    np.testing.assert_allclose(found[0], exact, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1e5])
+def test_laws_of_noise_have_no_units(unit):
+    """All lengths a millionth of what they were, or a hundred thousand times as long."""
+    eps, width, rows = np.array([0.8, 5.0]), np.array([1.0, 2.0]), np.array([1, 0])
+    variance = np.concatenate([stairs(w, e)[1:] for w, e in zip(width, eps, strict=True)])
+    laws = {
+        kind: (kind(variance, np.array([0.3, 0.0]), eps, *more), kind(variance * unit**2, np.array([0.3, 0.0]) * unit, eps,
+                                                                     *(w * unit for w in more)))
+        for kind, more in ((NormalNoise, ()), (LaplaceNoise, ()), (StaircaseNoise, (width,)))
+    }  # fmt: skip
+    away = np.array([[0.0, 0.3, -2.2, 7.0, 40.0]] * 2)
+    for one, other in laws.values():
+        np.testing.assert_allclose(other.feature, one.feature * unit, rtol=1e-12)
+        np.testing.assert_allclose(other.slope, one.slope / unit, rtol=1e-12)
+        for sd in (0.0, 1e-8, 1e-3, 0.5, 2.5, 4.5):
+            error = np.full(away.shape, sd**2)
+            if one.normal.any() and not sd:
+                continue
+            told = one.log_density(rows, away, error), other.log_density(rows, away * unit, error * unit**2)
+            np.testing.assert_allclose(told[1] + np.log(unit), told[0], rtol=1e-9, atol=1e-9)
+            if isinstance(one, StaircaseNoise):
+                told = one.beyond(rows, np.abs(away), error), other.beyond(rows, np.abs(away) * unit, error * unit**2)
+                np.testing.assert_allclose(told[1], told[0], rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("eps", [33.0, 36.0, 40.0])
+def test_noise_of_a_large_eps_has_all_of_it(eps):
+    """Variances down to 1e-12 of a squared block, which had been rounded to twelve places."""
+    own = worst_variances(eps=eps, options=["staircase"])["staircase"]
+    law = StaircaseNoise(np.array([own, 4 * own]), np.zeros(2), np.full(2, eps), np.array([1.0, 2.0]))
+    np.testing.assert_allclose(law.used, eps, rtol=1e-7)
+
+
+def test_a_staircase_says_how_finely_it_is_resolved():
+    """24 lengths of a block, or four of half its middle where that is narrower, but none below 2^-10 of a block."""
+    for eps, least in ((0.8, 1 / 24), (12.0, None), (30.0, 2.0**-10)):
+        law, _ = stairs(2.5, eps)
+        assert law.feature[0] / 2.5 == pytest.approx(law.inner[0] / 4 if least is None else least, rel=1e-12)
+        assert law.slope[0] == pytest.approx(2 * eps / 2.5, rel=1e-7)  # parts of eps are whole numbers over 2^30
 
 
 @pytest.mark.parametrize(("width", "eps"), STAIRS)
@@ -237,8 +320,9 @@ def test_a_staircase_of_other_widths_is_the_same_law_in_other_units():
 
 @pytest.mark.parametrize("eps", [0.3, 2.0, 6.0])
 def test_the_part_of_eps_that_a_staircase_got_is_read_off_its_variance(eps):
-    of_less = worst_variances(eps=0.6 * eps, options=["staircase"])["staircase"]
-    assert share_of_eps(eps, of_less) == pytest.approx(0.6 * eps, rel=1e-4)
+    for share in (0.02, 0.6, 0.9):
+        of_less = worst_variances(eps=share * eps, options=["staircase"])["staircase"]
+        assert share_of_eps(eps, of_less) == pytest.approx(share * eps, rel=1e-4)
     own = worst_variances(eps=eps, options=["staircase"])["staircase"]
     assert share_of_eps(eps, own) == eps == share_of_eps(eps, 0.7 * own)
     assert share_of_eps(np.inf, own) == share_of_eps(eps, 0.0) == 40.0
@@ -521,8 +605,7 @@ def test_randomised_answers_are_those_of_every_pattern():
         np.testing.assert_allclose(law[:, k], exact, rtol=1e-12)
     noise = n * wrong * (1 - wrong) / (1 - 2 * wrong) ** 2
     assert wrong_probability(n, noise) == pytest.approx(wrong, rel=1e-12)
-    said = 3
-    for kind in ("answers", "two-point"):
+    for kind, said in product(("answers", "two-point"), range(n + 1)):
         found = log_likelihood(rate_report(kind, (said - n * wrong) / (1 - 2 * wrong), noise))
         np.testing.assert_allclose(found, np.log(law[said]), rtol=1e-9)
     one = 1 * wrong * (1 - wrong) / (1 - 2 * wrong) ** 2
@@ -551,6 +634,10 @@ def test_the_likelihood_of_a_count_is_that_of_its_mechanism():
     np.testing.assert_allclose(found - found[1], -((1 - k) ** 2) / 4, rtol=1e-12)
     found = log_likelihood(rate_report("none", 3.0, 0.0))
     assert found.tolist() == [-np.inf, -np.inf, -np.inf, 0.0, -np.inf]
+    for bits in (finite_output((0.0, 1.0), 1.3), finite_output((0.0, 1.0), 0.4)):
+        for value in bits.values[[0, 3, -1]]:
+            found = log_likelihood(rate_report("finite-output", 4 * value, 1.0, eps=bits.eps))
+            np.testing.assert_allclose(found, bits.log_likelihood(value, k / 4), rtol=1e-12)
     for adjacency, largest in (("row", 1), ("client", 4)):
         law = Staircase(sensitivity=largest, eps=1.3)
         found = log_likelihood(rate_report("staircase", 7.0, law.variance, adjacency=adjacency))
@@ -596,3 +683,14 @@ def test_new_values_have_the_mean_and_the_variance_of_their_design(mechanism, tr
 def test_new_pairs_are_ones_with_the_square_of_the_rate():
     found = [noisy_value(rate_report("none", 1.0, 0.0, 1, "pairs"), 0.6, RNG(seed)) for seed in range(3000)]
     assert np.mean(found) == pytest.approx(0.36, abs=5 * np.sqrt(0.25 / 3000))
+
+
+def test_new_pairs_behind_randomised_answers_are_one_of_two_numbers():
+    wrong, rate = 0.2, 0.6
+    report = rate_report("two-point", 1.0, wrong * (1 - wrong) / (1 - 2 * wrong) ** 2, 1, "pairs")
+    generator = RNG(9)
+    found = np.array([noisy_value(report, rate, generator) for _ in range(3000)])
+    one = np.isclose(found, (1 - wrong) / (1 - 2 * wrong))
+    assert (one | np.isclose(found, -wrong / (1 - 2 * wrong))).all()
+    chance = rate**2 * (1 - wrong) + (1 - rate**2) * wrong
+    assert one.mean() == pytest.approx(chance, abs=5 * np.sqrt(0.25 / 3000))
