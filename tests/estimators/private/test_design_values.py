@@ -67,6 +67,7 @@ def test_two_outputs_are_randomised_response():
     for eps in (0.2, 1.0, 5.0):
         b = (np.exp(eps) + 1) / (np.exp(eps) - 1)
         assert two_point(eps).values() == pytest.approx([-b, b], rel=1e-9)
+        assert 2**62 * (1 - 1e-6) < two_point(eps).total <= 2**62
         assert float(two_point(eps).worst_variance()) == pytest.approx(b * b, rel=1e-9)
 
 
@@ -87,6 +88,36 @@ def test_the_design_has_the_variance_that_its_search_saw(eps):
             assert solve(eps, other)[0] >= here[0] * (1 - 1e-12)
     plain = finished(eps, 12, np.linspace(-1, 1, n))
     assert float(plain.worst_variance()) >= float(best.worst_variance()) * (1 - 2e-3)
+
+
+@pytest.mark.parametrize("eps", [0.3, 2.0, 9.0])
+@pytest.mark.parametrize("power", [0.1, 0.5, 1.0, 4.0])
+def test_the_variance_that_a_search_sees_is_that_of_any_scores(eps, power):
+    for outputs in (24, 25, 37, 80):
+        upper = np.sort(RNG(outputs).uniform(0.01, 1.0, outputs // 2)) ** power
+        scores = np.concatenate([-upper[::-1], np.zeros(outputs % 2), upper])
+        d = finished(eps, 12, scores)
+        assert worst_of(np.array(d.scores, float), eps) == pytest.approx(float(d.worst_variance()), rel=1e-8)
+
+
+@pytest.mark.parametrize("eps", [7.0, 9.0])
+def test_scores_of_a_sine_are_the_best_of_multiples_of_a_64th(eps):
+    n = len(design(eps).scores)
+    t = (2 * np.arange(n) + 1 - n) / n
+    found, scores = window_designs.sine_scores(eps, n)
+    kappa = 64 * np.arcsin(scores[-1]) / t[-1]
+    assert kappa == pytest.approx(np.rint(kappa), abs=1e-9)
+    np.testing.assert_allclose(scores, np.sin(np.rint(kappa) / 64 * t), rtol=1e-12)
+    assert all(worst_of(np.sin((np.rint(kappa) + k) / 64 * t), eps) > found for k in (-1, 1))
+
+
+def test_the_convex_program_ends_when_its_bound_is_near(monkeypatch):
+    solves, solve = [], np.linalg.solve
+    monkeypatch.setattr(np.linalg, "solve", lambda *each: solves.append(1) or solve(*each))
+    for eps, outputs in ((1.0, 26), (3.0, 37)):
+        solves.clear()
+        window_designs.convex_scores.__wrapped__(eps, outputs)
+        assert 1 < len(solves) < window_designs.STEPS
 
 
 def test_the_best_values_are_those_of_a_minimax_program():

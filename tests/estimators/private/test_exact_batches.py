@@ -152,10 +152,13 @@ def test_an_event_on_the_edge_is_decided_by_further_bits(monkeypatch):
         ([middle, last - 3], True),
         ([middle, last + 3], False),
     ):
-        left = iter(more)
-        monkeypatch.setattr(exact_noise, "below", lambda limit, generator, left=left: next(left))
+        left, limits = iter(more), []
+        monkeypatch.setattr(
+            exact_noise, "below", lambda limit, _, left=left, limits=limits: limits.append(limit) or next(left)
+        )
         assert exponential_events(np.ones(1), lambda _: Fraction(1), None).tolist() == [below]
         assert next(left, None) is None
+        assert limits == [1 << 64] * len(more)
 
 
 @given(st.fractions(0, 400), st.sampled_from([8, 53, 117, 181]))
@@ -166,6 +169,21 @@ def test_bounds_of_the_exponential_hold_it_and_are_near(x, bits):
     with mpmath.workprec(1200):
         assert low <= mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator) * mpmath.mpf(2) ** bits <= high
     assert high - low <= 2
+
+
+@pytest.mark.parametrize("bits", [8, 53, 117])
+def test_bounds_of_an_exponential_beside_a_whole_number_leave_it_open(bits):
+    """Exponents a part in 2^400 beyond the logarithm of a whole number of units, and before it."""
+    import mpmath
+
+    for whole in (1, 2, 3, 100, (1 << bits) - 1):
+        with mpmath.workprec(600):
+            log = int(mpmath.floor((bits * mpmath.log(2) - mpmath.log(whole)) * mpmath.mpf(2) ** 400))
+        before, beyond = (exponential_bounds(Fraction(n, 1 << 400), bits) for n in (log, log + 1))
+        assert before[1] == whole + 1
+        assert beyond[0] == whole - 1
+        assert before[0] in (whole - 1, whole)
+        assert beyond[1] in (whole, whole + 1)
 
 
 def test_the_largest_scales_do_not_overflow():

@@ -62,6 +62,14 @@ def test_discrete_laplace_draws_follow_their_law(scale):
     assert abs(draws.var() / exact_noise.discrete_laplace_variance(b) - 1) < 5 * np.sqrt(5 / size)
 
 
+def test_draws_that_leave_nothing_to_chance():
+    rng = np.random.default_rng(0)
+    assert exact_noise.discrete_gaussian(0, rng) == 0
+    for bit in (0, 1):
+        assert exact_noise.randomised_response(bit, (0, 1), rng) == bit
+        assert exact_noise.randomised_response(bit, (1, 1), rng) == 1 - bit
+
+
 def test_bernoulli_exponentials():
     rng, size = np.random.default_rng(4), 4_000
     for numerator, denominator in ((0, 1), (1, 3), (1, 1), (5, 2)):
@@ -96,6 +104,21 @@ def test_discrete_gaussian_delta_is_that_of_all_events(eps, change, sigma2):
     found = [hockey_stick(*shifted(pmf, d), eps) for d in range(1, change + 1)]
     assert found[-1] == pytest.approx(stated, rel=1e-6, abs=1e-15)
     assert (np.diff(found) >= -1e-15).all()
+
+
+@pytest.mark.parametrize("eps", [0.0, 0.5, 3.0])
+@pytest.mark.parametrize("sigma2", [0.1, 0.6, 8.9, 9.1])
+def test_discrete_gaussian_delta_of_little_noise_is_that_of_all_events(eps, sigma2):
+    for change in (1, 3):
+        stated = exact_noise.discrete_gaussian_delta(eps=eps, sensitivity=change, sigma2=sigma2)
+        assert stated == pytest.approx(hockey_stick(*shifted(gaussian_pmf(sigma2, 80), change), eps), rel=1e-9, abs=1e-15)
+
+
+def test_a_delta_is_summed_up_to_a_variance_of_1e14(monkeypatch):
+    monkeypatch.setattr(exact_noise, "parts", lambda *_: [])
+    assert exact_noise.discrete_gaussian_delta(eps=1.0, sensitivity=1, sigma2=1e14) == 0
+    with pytest.raises(ValueError, match="at most 1e14"):
+        exact_noise.discrete_gaussian_delta(eps=1.0, sensitivity=1, sigma2=float(np.nextafter(1e14, 2e14)))
 
 
 def test_what_does_not_change_needs_no_delta():
