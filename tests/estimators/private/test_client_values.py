@@ -218,3 +218,6 @@ def test_settings_of_clients_end_where_they_are_said_to():
     assert RateClient(eps=1.0).reports([most], [most], ["a"], RNG(1))[0].trials == most
     with pytest.raises(ValueError, match="trials in 1"):
         RateClient(eps=1.0).reports([most], [most + 1], ["a"], RNG(1))
+    assert [r.trials for r in RateClient(eps=1.0).reports([0, 1], [1, 1], ["a", "b"], RNG(1))] == [1, 1]
+    with pytest.raises(ValueError, match="trials in 1"):
+        RateClient(eps=1.0).reports([0], [0], ["a"], RNG(1))
