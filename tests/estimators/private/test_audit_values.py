@@ -150,6 +150,7 @@ def test_cases_of_clients_claim_what_their_clients_do(name, told):
     rate = name.startswith("rate")
     assert len(case["pairs"]) == (2 if adjacency == "client" else 3) - rate  # answers do not lie outside
     assert all(len(side) == 3 for pair in case["pairs"] for side in pair)
+    assert not rate or {float(answer) for pair in case["pairs"] for side in pair for answer in side} == {0.0, 1.0}
     assert case["name"].split(",")[0] == ("rate" if rate else "mean")
     assert ("variance" in case["name"]) == name.startswith("mean and variance")
     values = np.array(case["draws"](case["pairs"][0][0], 600, RNG(1)))
@@ -197,7 +198,7 @@ def test_other_cases_release_what_their_names_say(told):
     assert lost["draws"](0.0, 4000, RNG(4)).var() == pytest.approx(3 * less, rel=0.12)
 
     case = told("shuffled bits")
-    assert case["name"] == "10 shuffled bits"
+    assert (case["name"], case["pairs"]) == ("10 shuffled bits", [(0.0, 1.0)])
     assert case["delta"] == 0.01
     wrong = 1 / (1 + np.e)
     for bit in (0, 1):
@@ -216,6 +217,8 @@ def test_a_lying_server_learns_a_sum_of_few_or_nothing(told):
     assert caught["name"] == "distributed mean"
     each = sigma2_each(eps=1.0, delta=0.01, sensitivity=15, clients=5)  # noise of five was counted
     assert caught["draws"](0.0, 4000, RNG(1)).var() == pytest.approx(2 * each, rel=0.12)  # and of two was there
+    every = told("lying server, unchecked lists", BROKEN, clients=3, threshold=3)
+    assert every["name"] == "distributed mean"  # no fewer than all, whose numbers it learns to the last bit
 
 
 def test_settings_of_cases_reach_their_mechanisms(told):
@@ -243,7 +246,10 @@ def test_each_broken_mechanism_is_broken_in_its_own_way():
     noise = sound[0].noise_variance
     unclipped = [r.estimate for r in made(audit_cases.Unclipped).reports([rows] * size, names, RNG(0))]
     np.testing.assert_allclose(np.array(unclipped) - [r.estimate for r in sound], 20 / 3)
-    half = np.array([r.estimate for r in made(audit_cases.HalfNoise).reports([rows] * size, names, RNG(1))])
+    halves = made(audit_cases.HalfNoise).reports([rows] * size, names, RNG(1))
+    half = np.array([r.estimate for r in halves])
+    step, change = 10 / 4095 / 3, 4095 // 2  # of which the log probability falls by eps
+    assert halves[0].noise_variance == pytest.approx(step**2 / (2 * np.sinh(1 / change / 2) ** 2), rel=1e-6)
     assert half.var() == pytest.approx(noise / 4, rel=0.25)
     own = made(audit_cases.OwnBounds).report(rows, RNG(2))
     assert own.bounds == (-0.5, 30.5)
@@ -263,3 +269,33 @@ def test_one_run_releases_its_numbers():
     assert found[0, 0] == 3
     with pytest.raises(ValueError, match="at least one"):
         audit_cases.released(lambda data, rng: [], np.ones(3), 1, RNG(0))
+    with pytest.raises(ValueError, match="the same number of numbers"):
+        audit_cases.released(lambda data, rng: [1.0] * rng.integers(1, 3), np.ones(3), 20, RNG(0))
+
+
+def test_an_audit_of_a_function_has_5000_runs_of_the_first_seed():
+    runs = []
+
+    def noisy(bit, generator):
+        runs.append(bit)
+        return bit + generator.laplace()
+
+    found = audit_release(noisy, [(0.0, 1.0)], eps=1.0)
+    assert len(runs) == 2 * (1250 + 5000)
+    assert found == audit_release(noisy, [(0.0, 1.0)], eps=1.0, runs=5000, seed=0, beta=0.01)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "best"), [([(0.0, 3.0), (0.0, 1.0), (0.0, 0.5)], 0), ([(0.0, 1.0), (0.0, 3.0), (0.0, 1.0)], 1),
+                        ([(5.0, 5.0), (7.0, 7.0)], 0)]
+)  # fmt: skip
+def test_the_pair_that_tells_the_most_is_audited(pairs, best):
+    """Of those that tell as much the first one."""
+    asked = []
+
+    def draws(x, runs, generator):
+        asked.append((x, runs))
+        return x + generator.laplace(size=runs) if x < 5 else np.zeros(runs)
+
+    audit_draws(draws, pairs, eps=1.0, runs=2000)
+    assert [x for x, runs in asked if runs == 2000] == list(pairs[best])
