@@ -206,7 +206,7 @@ def test_limits_of_how_many_lie_beyond_a_chance():
         levels, most = limits(m)
         assert levels[0] == 0.1
         np.testing.assert_allclose(levels[1:] / levels[:-1], 0.5)
-        assert levels[-1] * m < 0.01 / 2**7  # so rare that one report is too many
+        assert 0.01 / 2**8 < levels[-1] * m < 0.01 / 2**7  # so rare that one report is too many, and no rarer
         np.testing.assert_array_equal(most, stats.binom.isf(0.01 / levels.size, m, levels))
         assert stats.binom.sf(most, m, levels).sum() <= 0.01
 
@@ -239,6 +239,7 @@ def test_what_is_normal_in_reports_is_told_from_the_rest():
     np.testing.assert_allclose(own, [0.0, 0.3])
     np.testing.assert_allclose(noise.variance(), [0.9, 0.0])
     assert noise.stairs.tolist() == [0]
+    assert read([report(1.0, "staircase", 0.0)], 0.0)[2].law is None  # no noise has no law
 
 
 def test_the_spread_of_clients_is_found_by_the_middle_half():
@@ -270,6 +271,103 @@ def test_what_liars_can_do_below_every_limit():
     exact = sum(far[int(np.sum(most >= j))] for j in range(1, liars + 1)) / m
     assert pull(liars, np.full(m, 0.5), laplace, levels, most) == pytest.approx(exact, rel=1e-8)
     assert pull(0, normal2, noise, levels, most) == 0
+
+
+@pytest.mark.parametrize("unit", [1e-4, 1.0, 1e3])
+def test_the_spread_has_the_units_of_the_reports(unit):
+    m = 50
+    away, own = np.abs(RNG(1).normal(size=m)) * unit, RNG(2).uniform(0.01, 0.2, m) * unit**2
+    noise = Noise(np.zeros(m), np.empty(0, int), None)
+    inner = 0.5 - stats.norm.ppf(0.99) / (2 * np.sqrt(m))
+    for scale in (1.0, 1 / away.max()):  # the farthest may lie anywhere, at 1, too
+
+        def level(v, scale=scale):
+            return np.quantile(2 * stats.norm.sf(scale * away / np.sqrt(scale**2 * (own + v))), inner) - 0.5
+
+        exact = optimize.brentq(level, 0, 100 * unit**2, xtol=1e-14 * unit**2)
+        assert exact > 0
+        assert spread_of(scale * away, scale**2 * own, noise) == pytest.approx(scale**2 * exact, rel=1e-6)
+
+
+def stairs_beyond(law, i, distance, sd):
+    """Chance to lie farther out on either side, of a staircase and a normal error, step by step."""
+    k, D, inner = np.arange(40), law.width[i], law.inner[i]
+    height = np.exp(-law.used[i] * k)
+    low, high = np.concatenate([k, k + inner]) * D, np.concatenate([k + inner, k + 1]) * D
+    height = np.concatenate([height, height * law.step[i]])
+    nodes, weights = np.polynomial.legendre.leggauss(12)
+    u, each = (high + low)[:, None] / 2 + (high - low)[:, None] / 2 * nodes, (high - low)[:, None] / 2 * weights
+    tails = stats.norm.sf((distance - u) / sd) + stats.norm.sf((distance + u) / sd)
+    return (height[:, None] * each * tails).sum() / (height * (high - low)).sum()
+
+
+STAIRS = [
+    report(1.0, "staircase", 0.9, eps=2.0), report(1.0, "gaussian", 0.3), report(2.0, "staircase", 0.04, n=36, eps=3.0),
+    report(2.0, "staircase", 0.04, n=36, eps=3.0), report(1.5, "staircase", 0.9, eps=2.0),
+]  # fmt: skip
+
+
+def test_staircases_lie_beyond_a_distance_as_their_steps_do():
+    _, _, noise = read(STAIRS, 0.0)
+    distance, sd = np.array([0.7, 1.0, 0.3, 0.9, 2.6]), np.array([0.5, 0.4, 0.11, 0.25, 0.9])
+    found = noise.beyond(distance, sd)
+    assert found[1] == pytest.approx(2 * stats.norm.sf(1.0 / 0.4), rel=1e-12)
+    for i, place in enumerate([0, 2, 3, 4]):
+        assert found[place] == pytest.approx(stairs_beyond(noise.law, i, distance[place], sd[place]), rel=1e-7)
+    _, _, many = read([STAIRS[0]] * 200, 0.0)
+    assert many.beyond(np.full(200, 1e-18), 10.0 ** np.linspace(-6, 0.5, 200)).max() == 1.0  # whatever roundings add
+
+
+def test_liars_behind_staircases_can_do_what_the_shape_that_allows_the_most_does():
+    m, liars = 40, 18
+    alone = report(1.0, "staircase", 1.5, eps=0.9)
+    reports = [*[STAIRS[0]] * 20, *[STAIRS[2]] * 18, alone, STAIRS[1]]
+    _, own, noise = read(reports, 0.0)
+    normal2 = own + np.repeat([0.02, 0.9, 0.1, 0.5], [20, 18, 1, 1])  # each shape has one part of its variance
+    variance = normal2 + noise.variance()
+    levels, most = limits(m)
+    strongest = []
+    for p in levels:
+        far = [stats.norm.isf(p / 2)]
+        for i in (0, 20, 38):
+            tail = lambda t, i=i, p=p: stairs_beyond(noise.law, i, t, np.sqrt(normal2[i])) - p  # noqa: E731
+            far.append(optimize.brentq(tail, 0, 60) / np.sqrt(variance[i]))
+        strongest.append(max(far) / np.sqrt(variance.min()))
+    exact = sum(strongest[int(np.sum(most >= j))] for j in range(1, liars + 1)) / np.sum(1 / variance)
+    assert pull(liars, normal2, noise, levels, most) == pytest.approx(exact, rel=1e-6)
+
+
+def of_outputs(mechanism, values, eps, noise=1.0):
+    return [report(float(value), mechanism, noise, eps=eps, adjacency="client") for value in values]
+
+
+def test_liars_send_the_outermost_output_and_those_of_most_weight_lie():
+    """Two mechanisms at once, of two weights: the sum of the farthest pulls over all weights."""
+    two, many = (FiniteOutput(bounds=(-3.0, 5.0), eps=2.0, outputs=k) for k in (2, None))
+    reports = [
+        *of_outputs("two-point", [two.values[i % 2] for i in range(20)], 2.0, 4.0),
+        *(of_outputs("finite-output", [many.values[i % many.values.size]], 2.0, 1 + i / 10)[0] for i in range(21)),
+    ]
+    found = outlying.doubt(Heard(reports, list(range(41)), [], 0.0), hostile=0.2, sigma2=0.0)
+    weights = np.array([1 / 4] * 20 + [1 / (1 + i / 10) for i in range(21)])
+    pulls = np.sort(weights * np.array([two.values[-1] + 3.0] * 20 + [many.values[-1] + 3.0] * 21))
+    assert found.influence == pytest.approx(pulls[-8:].sum() / weights.sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("m", [60, 77, 150, 400])
+@pytest.mark.parametrize("upper", [True, False])
+def test_more_outermost_outputs_than_honest_clients_send_are_told(groups, m, upper, recwarn):
+    """One false alarm in a hundred over all outputs, either end and all kinds of reports."""
+    chance = np.exp(2.0) / (1 + np.exp(2.0))
+    limit = int(stats.binom.isf(0.01 / (2 * 2 * groups), m, chance))
+    low, high = FiniteOutput(bounds=(-3.0, 5.0), eps=2.0, outputs=2).values[:: 1 if upper else -1]
+    others = of_outputs("two-point", np.tile(FiniteOutput(bounds=(-3.0, 5.0), eps=3.0, outputs=2).values, 10), 3.0)
+    for many in (limit, limit + 1):
+        recwarn.clear()
+        said = of_outputs("two-point", [high] * many + [low] * (m - many), 2.0) + (others if groups == 2 else [])
+        outlying.doubt(Heard(said, list(range(len(said))), [], 0.0), hostile=0.1)
+        assert [f"{many} of {m} reports are among the 1" in str(w.message) for w in recwarn] == [True] * (many > limit)
 
 
 def test_outputs_bound_what_liars_can_do():
