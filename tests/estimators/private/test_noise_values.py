@@ -9,7 +9,7 @@ from scipy import stats
 
 from estimators.accounting import mechanisms, privacy
 from estimators.private import exact_noise, noise
-from estimators.private.distributed import distributed_mean, sigma2_each, sum_gap, summed_divergences
+from estimators.private.distributed import distributed_mean, sigma2_each, sum_gap, summed_delta, summed_divergences
 from estimators.private.staircase import Staircase
 
 RNG = np.random.default_rng
@@ -208,6 +208,11 @@ def test_the_gap_of_many_clients_grows_with_the_last_term():
     few, more, many = (sum_gap(sigma2=1, clients=c) for c in (64, 65, 66))
     assert more - few == pytest.approx(many - more, rel=1e-6)
     assert sum_gap(sigma2=1, clients=1) == 0
+
+
+def test_a_delta_of_many_lies_between_nought_and_one():
+    assert summed_delta(eps=0.0, sensitivity=0, sigma2=1, clients=5) == 0.0
+    assert summed_delta(eps=0.0, sensitivity=50, sigma2=1, clients=5) == 1.0  # and not one by the factor of the gap more
 
 
 def test_divergences_and_noise_of_each_are_their_formulas():
