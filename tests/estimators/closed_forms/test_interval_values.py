@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -32,6 +33,42 @@ def test_the_steepest_chord_is_the_best_of_a_fine_grid(c):
     assert intervals.noncoverage(-0.3, c) == pytest.approx(miss(0.09, c), rel=1e-12)
 
 
+def steepest(c):
+    """Where the chord from 0 touches P(|Z + sqrt t| > c), just above c = sqrt 3, with 40 digits."""
+
+    def gap(u):
+        def miss(u):
+            return mpmath.ncdf(u - c) + mpmath.ncdf(-u - c)
+
+        return (u / 2 * (mpmath.npdf(u - c) - mpmath.npdf(u + c)) - (miss(u) - miss(0))) / u**4
+
+    with mpmath.workdps(40):
+        return float(mpmath.findroot(gap, (mpmath.mpf("0.05"), mpmath.mpf("0.06"))) ** 2)
+
+
+def test_short_chords_are_as_long_as_they_are_down_to_a_twentieth():
+    assert intervals.chord(np.sqrt(3)) == 0
+    for c in (1.73235, 1.7324, 1.7325, 1.7326, 1.733):
+        assert intervals.chord(c) == pytest.approx(steepest(c), rel=1e-6)
+    for c in (1.73232, 1.73233):
+        assert steepest(c) < intervals.chord(c) == pytest.approx(0.05**2, rel=1e-12)
+
+
+@pytest.mark.parametrize("c", [1e3, 1e14, 4.3e14, 5e14, 1e17])
+def test_of_far_ends_the_steepest_chord_ends_a_few_deviations_beyond(c):
+    assert c**2 * (1 - 1e-15) <= intervals.chord(c) <= (c + 8) ** 2 * (1 + 1e-15)
+
+
+@pytest.mark.parametrize(("m2", "kappa", "c"), [(1e-3, 10.0, 5.0), (1e-3, 50.0, 7.0), (3e-4, 10.0, 3.0), (0.3, 3.0, 4.0)])
+def test_rare_large_biases_are_found_among_all_pairs_of_values(m2, kappa, c):
+    """Where the second moment is small; the two values are those of largest kurtosis, the upper one on a fine grid."""
+    up = np.geomspace(m2 * 1e-3, (c + 9) ** 2, 200_001)
+    down = (kappa - 1) * m2**2 / up  # values m2 - down and m2 + up have variance up * down
+    up, down = up[down <= m2], down[down <= m2]
+    value = (up * miss(np.maximum(m2 - down, 0), c) + down * miss(m2 + up, c)) / (up + down)
+    assert intervals.worst(m2, kappa, c) == pytest.approx(value.max(), rel=1e-8)
+
+
 @pytest.mark.parametrize("c", [1.2, 2.2, 3.5])
 @pytest.mark.parametrize("m2", [0.0, 0.3, 1.4, 5.0, 30.0])
 @pytest.mark.parametrize("kappa", [1.0, 1.3, 4.0, np.inf])
@@ -51,7 +88,7 @@ def test_the_worst_law_is_the_worst_of_all_pairs_of_values(c, m2, kappa):
     assert found == pytest.approx(worst, abs=3e-4)
 
 
-@pytest.mark.parametrize("level", [0.8, 0.95])
+@pytest.mark.parametrize("level", [0.1, 0.8, 0.95])
 @pytest.mark.parametrize("kappa", [1.0, 2.5, np.inf])
 def test_critical_values_and_noncoverage_are_inverse(level, kappa):
     for m2 in (0.0, 0.2, 1.5, 20.0):
@@ -88,6 +125,10 @@ def test_tables_of_many_are_those_of_few():
         assert found.shape == x.shape
         np.testing.assert_allclose(found, np.log1p(x) + 2 / (1 + x), rtol=1e-7)
         assert (len(calls) == count) == (count <= 33)
+    for span, pieces in ((0.9, 1), (1.9, 1), (5.0, 3), (5.9, 3), (6.1, 4)):  # 13 calls for each e^2 of the range
+        places = []
+        intervals.tabled(lambda x, places=places: places.append(x) or x, 0.3 * np.exp(np.linspace(0, span, 300)))
+        assert len(places) == 13 * pieces
     repeated = np.repeat([0.3, 2.0], 30)
     np.testing.assert_array_equal(intervals.tabled(np.sqrt, repeated), np.sqrt(repeated))
 
@@ -101,7 +142,7 @@ def test_a_far_number_takes_no_digits_from_a_table():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("residuals", [[3.0, -1.0, 2.5, 0.5], [0.1, -0.2, 0.0, 0.3]])
+@pytest.mark.parametrize("residuals", [[3.0, -1.0, 2.5, 0.5], [0.1, -0.2, 0.0, 0.3], [0.5, -0.25, 0.1, 9.0]])
 def test_moments_are_those_of_ebci_in_fractions(weighted, residuals):
     """R ebci's estimates with its truncation "PMT", exactly."""
     e = [Fraction(x) for x in residuals]
@@ -134,14 +175,24 @@ def test_the_shrinkage_is_that_of_weighted_means():
     assert found.mu2 == pytest.approx(mu2, rel=1e-12)
     assert found.centre_se == pytest.approx(np.sqrt((p**2 * (mu2 + S2)).sum()), rel=1e-12)
     np.testing.assert_allclose(found.weights, mu2 / (mu2 + S2), rtol=1e-12)
-    low, high = intervals.robust_intervals(Y, S2, 0.9)
-    for i, (y, s2) in enumerate(zip(Y, S2, strict=True)):
+
+
+@pytest.mark.parametrize("m", [2, 5])
+def test_robust_intervals_are_the_shorter_of_two(m):
+    """Around the shrunken estimate, or, as with two clients who know little of their centre, around the own one."""
+    found = intervals.linear_shrinkage(Y[:m], S2[:m])
+    centre, mu2 = found.centre, found.mu2
+    low, high = intervals.robust_intervals(Y[:m], S2[:m], 0.9)
+    kept = []
+    for i, (y, s2) in enumerate(zip(Y[:m], S2[:m], strict=True)):
         w = mu2 / (mu2 + s2)
         bias = (1 / w - 1) * (1 + found.centre_se**2 / mu2)
         half = float(intervals.robust_critical_value(bias, level=0.9)) * w * np.sqrt(s2)
         own = stats.norm.ppf(0.95) * np.sqrt(s2)
+        kept.append(own < half)
         middle = centre + w * (y - centre) if half < own else y
         assert (low[i], high[i]) == pytest.approx((middle - min(half, own), middle + min(half, own)), rel=1e-9)
+    assert any(kept) == (m == 2)
 
 
 def end_of(y, s2, mu, tau2, alpha):
@@ -186,6 +237,23 @@ def test_intervals_of_all_clients_are_guessed_from_the_others():
     two = intervals.fab_intervals([1.0, 3.0], [0.5, 2.0], 0.9)  # one other client knows nothing of differences
     usual = stats.norm.ppf(0.95) * np.sqrt([0.5, 2.0])
     np.testing.assert_allclose(two, (np.array([1, 3]) - usual, np.array([1, 3]) + usual), atol=1e-4)
+
+
+@pytest.mark.parametrize(("y", "v"), [([1.0, 2.5, 3e12, 4.0], [1.0, 0.5, 1e24, 2.0]), ([1.0, 2.5, 9.0], [1.0, 0.5, 3.0])])
+def test_a_client_who_knows_next_to_nothing_takes_no_digits_from_the_others(y, v):
+    """Guesses from sums of fractions; where one client is three deviations off, which are 3e12."""
+    low, high = intervals.fab_intervals(y, v)
+    less = len(y) - 2
+    for i in range(len(y)):
+        others = [(Fraction(a), 1 / Fraction(b)) for j, (a, b) in enumerate(zip(y, v, strict=True)) if j != i]
+        total = sum(w for _, w in others)
+        centre = sum(w * a for a, w in others) / total
+        q = sum(w * (a - centre) ** 2 for a, w in others)
+        tau2 = max(float(q - less), np.sqrt(2 * less)) / float(total - sum(w**2 for _, w in others) / total) + float(
+            1 / total
+        )
+        exact = intervals.fab_interval(y[i], v[i], float(centre), tau2)
+        assert (low[i], high[i]) == pytest.approx(tuple(map(float, exact)), rel=1e-9)
 
 
 def test_ends_of_domains():
