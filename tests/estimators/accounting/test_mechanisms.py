@@ -1,6 +1,7 @@
 """Mechanisms: laws, round trips, outside oracles (mpmath, SciPy, dp-accounting if installed), bad input."""
 
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from itertools import pairwise
 
 import mpmath
@@ -252,7 +253,7 @@ def test_an_amplified_eps_keeps_its_digits(eps, rate):
     assert found == pytest.approx(exact, rel=1e-11)
 
 
-@pytest.mark.parametrize("step", [1e-6, 0.03, 0.7, 1.0, 2.5, 7.9, 8.1, 40.0])
+@pytest.mark.parametrize("step", [1e-6, 0.03, 0.7, 1.0, 2.5, 7.9, 8.0, 8.1, 40.0])
 @pytest.mark.parametrize("share", [1 - 1e-11, 0.999, 0.5, 1e-3, 1e-30])
 def test_eps_of_gaussian_noise_is_the_smallest_float_that_holds(step, share):
     """At shares of the delta that noise has at eps = 0, from next to it to far below, with 120 digits."""
@@ -262,13 +263,39 @@ def test_eps_of_gaussian_noise_is_the_smallest_float_that_holds(step, share):
     assert eps == 0 or exact_delta(np.nextafter(eps, 0.0), step) > delta
 
 
+@pytest.mark.parametrize("step", [0.2, 0.6, 1.2, 1.4, 3.0])
+def test_the_float_next_below_the_delta_that_costs_nothing_costs_a_little(step):
+    most = exact_delta(0.0, step)
+    delta = float(most) if float(most) < most else float(np.nextafter(float(most), 0.0))
+    eps = float(mechanisms.gaussian_epsilon(delta=delta, sensitivity=step, sigma=1.0))
+    assert exact_delta(eps, step) <= delta < exact_delta(np.nextafter(eps, 0.0), step)
+
+
+def test_eps_of_gaussian_noise_has_its_last_float_far_out():
+    eps = float(mechanisms.gaussian_epsilon(delta=1e-300, sensitivity=1.0, sigma=1.0))
+    assert exact_delta(eps, 1.0) <= 1e-300 < exact_delta(np.nextafter(eps, 0.0), 1.0)
+    eps = float(mechanisms.gaussian_epsilon(delta=0.5, sensitivity=1e150, sigma=1.0))  # where the loss is half a square
+    assert Fraction(eps) >= Fraction(1e150) ** 2 / 2 > Fraction(float(np.nextafter(eps, 0.0)))
+
+
+@pytest.mark.parametrize("eps", [0.1, 1.0, 5.0])
+def test_noise_for_a_delta_next_to_one_has_the_digits_of_what_is_missing(eps):
+    sigma = mechanisms.gaussian_sigma(eps=eps, delta=1 - 2.0**-40, sensitivity=1.0)
+    assert float(1 - exact_delta(eps, 1 / mpmath.mpf(float(sigma)))) == pytest.approx(2.0**-40, rel=1e-11, abs=0)
+
+
+def test_a_clipping_bound_is_finite_for_every_beta():
+    found = mechanisms.clipping_bound(bound=1.0, sigma2=4.0, n=10, beta=5e-324)
+    assert found == pytest.approx(1 + 2 * np.sqrt(2 * (np.log(10) + 1074 * np.log(2))), rel=1e-14)
+
+
 @pytest.mark.parametrize(("c", "centre", "sigma2", "n"), [(0.5, 0.2, 2.0, 1), (3.0, -1.4, 0.7, 40), (9.0, 1.0, 1.0, 1000)])
 def test_chances_to_clip_are_those_of_mpmath(c, centre, sigma2, n):
     with mpmath.workdps(50):
         deviation = mpmath.sqrt(mpmath.mpf(sigma2))
         stay = mpmath.ncdf((c - centre) / deviation) - mpmath.ncdf((-c - centre) / deviation)
         exact = float(1 - stay**n)
-    assert mechanisms.clipping_probability(c=c, centre=centre, sigma2=sigma2, n=n) == pytest.approx(exact, rel=1e-11)
+    assert mechanisms.clipping_probability(c=c, centre=centre, sigma2=sigma2, n=n) == pytest.approx(exact, rel=1e-11, abs=0)
 
 
 @pytest.mark.parametrize(
