@@ -154,6 +154,32 @@ def test_the_choice_of_report_does_not_look_at_the_data():
     assert len(sizes) == 1
 
 
+@pytest.mark.parametrize(
+    ("one", "two", "pairs"), [(0, 10, 5), (4, 6, 5), (8, 2, 2), (0, 4, 2), (0, 3, 1), (1, 2, 1), (6, 3, 3), (1, 9, 4)]
+)
+def test_half_of_the_clients_report_pairs_or_all_who_can(one, two, pairs):
+    """So many clients with one sample, and with two."""
+    n = np.repeat([1, 2], [one, two])
+    found = bernoulli.private_reports(np.zeros(len(n), int), n, eps=1.0, rng=np.random.default_rng(3))
+    assert (len(found.means), len(found.pairs)) == (len(n) - pairs, pairs)
+
+
+def test_ends_of_domains():
+    largest = float(np.nextafter(1e300, np.inf))
+    assert bernoulli.prior_variance(1e300, 1e300) == pytest.approx(0.125e-300, rel=1e-12, abs=0)
+    for prior in ((largest, 1.0), (1.0, largest)):
+        with pytest.raises(ValueError, match="at most 1e300"):
+            bernoulli.prior_variance(*prior)
+    assert bernoulli.report_variance(0.5, eps=700.0) == pytest.approx(0.25)
+    with pytest.raises(ValueError, match="eps must be <= 700"):
+        bernoulli.report_variance(0.5, eps=np.nextafter(700.0, 701.0))
+    assert bernoulli.estimate_rates([1, 2], 4, prior=bernoulli.Moments(1.3, 0.1)).tolist() == [1, 1]  # a mean of all ones
+    assert bernoulli.estimate_rates([1, 2], 4, prior=bernoulli.Moments(-0.3, 0.1)).tolist() == [0, 0]
+    assert bernoulli.moments_from_reports([0.0, 1.0], [0.75]) == (0.5, 0.75)  # two reports' mean product is 0
+    with pytest.raises(ValueError, match="at least three clients"):
+        bernoulli.private_reports([1, 1], 2, eps=1.0, rng=np.random.default_rng(0))
+
+
 @given(shapes, shapes, st.integers(2, 1000), st.integers(1, 1000), budgets)
 def test_private_variance_falls_with_clients_and_budget(alpha, beta, m1, m2, eps):
     def variance(m1=m1, m2=m2, eps=eps):

@@ -144,6 +144,40 @@ def test_the_conditional_james_stein_risk_of_many_alike():
     assert gaussian.james_stein_conditional_risk(theta, 1.0, 1) == pytest.approx(0.0049920159283657045, rel=1e-13)
 
 
+def test_the_conditional_james_stein_risk_does_not_see_where_the_centre_is():
+    theta = np.array([0.25, -1.5, 2.5, 0.5])
+    risk = gaussian.james_stein_conditional_risk(theta, 1.3, 2)
+    assert gaussian.james_stein_conditional_risk(theta + 8, 1.3, 2) == pytest.approx(risk, rel=1e-13)
+    for wrong in (theta.reshape(2, 2), 1.0):
+        with pytest.raises(ValueError, match="theta must hold"):
+            gaussian.james_stein_conditional_risk(wrong, 1.3, 2)
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e100, 1e-100])
+def test_james_stein_shrinks_to_a_value_by_its_distances_to_it(unit):
+    """Of 3, -1, 6 and 2 from 2 the squares add to 26; with a value given two clients are lost, else three."""
+    x = np.array([3.0, -1.0, 6.0, 2.0])
+    found = gaussian.james_stein(x * unit, 1.5 * unit**2, 2.0 * unit)
+    np.testing.assert_allclose(found / unit, 2 + (x - 2) * (1 - 2 * 1.5 / 26), rtol=1e-14)
+    found = gaussian.james_stein(x[:3] * unit, 1.5 * unit**2, 2.0 * unit)
+    np.testing.assert_allclose(found / unit, 2 + (x[:3] - 2) * (1 - 1.5 / 26), rtol=1e-14)
+    with pytest.raises(ValueError, match="at least 3 clients"):
+        gaussian.james_stein(x[:2], 1.5, 2.0)
+
+
+def test_clients_and_samples_from_which_on_there_are_answers():
+    for call in (lambda m: gaussian.pooling_border(m, 1.0), lambda m: gaussian.pooling_excess(m, 0.3, 1.0)):
+        assert np.isfinite(call(4))
+        with pytest.raises(ValueError, match="m must be a whole number >= 4"):
+            call(3)
+    estimates, variances = gaussian.from_samples([[5.0, 5.0], [3.0, 3.0, 3.0]])  # no squares at all are no lost ones
+    assert (estimates.tolist(), variances.tolist()) == ([5.0, 3.0], [0.0, 0.0])
+    np.testing.assert_allclose(gaussian.from_samples([[5.1, 5.2], [3.0]])[1], [0.0025, 0.005], rtol=1e-12)
+    for size, says in ((1e200, r"by 1e\+200"), (1e-200, "by 1e-200")):
+        with pytest.raises(ValueError, match=says):
+            gaussian.from_samples([[size, -size], [0.0]])
+
+
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=5), st.floats(0.01, 2))
 def test_the_best_psi_minimises(kd, b):
     psi = distillation.best_psi(kd, b)
