@@ -144,6 +144,78 @@ def test_the_conditional_james_stein_risk_of_many_alike():
     assert gaussian.james_stein_conditional_risk(theta, 1.0, 1) == pytest.approx(0.0049920159283657045, rel=1e-13)
 
 
+def test_weights_of_tables_are_those_of_their_rows():
+    variances = np.array([[1.0, 4.0, 0.5, 2.0], [3.0, 0.25, 1.0, 9.0], [0.1, 0.2, 0.3, 0.4]])
+    weights = np.array([[0.1, 0.5, 0.2, 0.2], [1.0, 1.0, 2.0, 3.0], [-0.5, 0.7, 0.8, 0.0]])
+    for f in (aggregation.precision_weights, aggregation.eps_weights, aggregation.least_variance):
+        rows = np.array([f(row) for row in variances])
+        np.testing.assert_allclose(f(variances), rows, rtol=1e-14)
+        np.testing.assert_allclose(f(variances.T, axis=0), rows.T, rtol=1e-14)
+    for f in (aggregation.aggregate_variance, aggregation.relative_excess, aggregation.excess_variance):
+        rows = np.array([f(*pair) for pair in zip(weights, variances, strict=True)])
+        np.testing.assert_allclose(f(weights, variances), rows, rtol=1e-13)
+        np.testing.assert_allclose(f(weights.T, variances.T, axis=0), rows, rtol=1e-13)
+        for unit in (1e-300, 1e300):
+            np.testing.assert_allclose(f(weights[0] * unit, variances[0]), rows[0], rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("weights", "variances"),
+    [
+        ((1.0, 1 + 2.0**-52), (1.0, 1.0)),
+        ((1.0, 1e-170), (1e-60, 1e300)),
+        ((0.5, 0.5), (1.0, 2.0**600)),
+        ((0.3, 0.7), (2.0**-500, 2.0**499)),
+        ((1, 3), (2, 5)),
+    ],
+)
+def test_variances_far_apart_have_their_excess_in_fractions(weights, variances):
+    w, s = [Fraction(x) / sum(map(Fraction, weights)) for x in weights], [Fraction(x) for x in variances]
+    exact = sum(a**2 * b for a, b in zip(w, s, strict=True))
+    assert aggregation.aggregate_variance(weights, variances) == pytest.approx(float(exact), rel=1e-14, abs=0)
+    if s[1] / s[0] <= 2**1000:
+        exact = (w[0] * s[0] - w[1] * s[1]) ** 2 / (s[0] * s[1])
+        assert aggregation.relative_excess(weights, variances) == pytest.approx(float(exact), rel=1e-14, abs=0)
+
+
+def test_variances_as_far_apart_as_may_be():
+    pair = aggregation.relative_excess([0.5, 0.5], [1.0, 2.0])
+    far = [[2.0**500, 2.0**501], [2.0**-520, 2.0**-519]]  # rows of their own
+    assert aggregation.relative_excess([0.5, 0.5], far).tolist() == [pair, pair]
+    assert aggregation.relative_excess([0.5, 0.5], [1.0, 2.0**1000]) == pytest.approx(2.0**998, rel=1e-14)
+    with pytest.raises(ValueError, match="differ by more than"):
+        aggregation.relative_excess([0.5, 0.5], [1.0, 2.0**1000 * (1 + 2.0**-52)])
+
+
+def test_silos_whose_digits_cancel_are_exact():
+    """A strength next to where it has no limit, what averages of all but equal silos lose, and exact silos."""
+    tau2, others = 0.3, [1.1, 0.7]
+    own = (3 * tau2 + 0.9) * (1 + 3e-15)
+    slack = Fraction(tau2) + (sum(map(Fraction, others)) / 2 - Fraction(own)) / 3
+    found = mean_regularized.silo_strength(0, [own, *others], tau2)
+    assert found == pytest.approx(float(Fraction(own) / slack), rel=1e-14)
+    own, others = 3.0, [1e15, 1e15 + 1, 1e15 + 3]
+    plain = sum(map(Fraction, others)) / 9
+    best = 1 / sum(1 / Fraction(x) for x in others)
+    exact = Fraction(own) ** 2 * (plain - best) / ((Fraction(own) + plain) * (Fraction(own) + best))
+    assert mean_regularized.averaging_loss(0, [own, *others], 0.0) == pytest.approx(float(exact), rel=1e-13, abs=0)
+    for locs, tau2 in (([0.0, 1.0, 1.0], 0.5), ([0.0, 0.0, 1.0], 0.0)):
+        assert mean_regularized.silo_mmse_weights(0, locs, tau2).tolist() == [1, 0, 0]
+    for unit in (1e-300, 1e300):
+        found = mean_regularized.iterated_weights([0.0, 1.0, 3.0], np.array([0.2, 0.5, 0.1]) * unit)
+        np.testing.assert_allclose(found, mean_regularized.iterated_weights([0.0, 1.0, 3.0], [2, 5, 1]), rtol=1e-14)
+
+
+def test_silos_of_strengths_without_end():
+    far = mean_regularized.joint_weights([1e30, 1.0, 3.0])
+    np.testing.assert_allclose(mean_regularized.joint_weights([np.inf, 1.0, 3.0]), far, rtol=1e-14)
+    np.testing.assert_allclose(mean_regularized.joint_weights([np.inf] * 3), np.full((3, 3), 1 / 3), rtol=1e-15)
+    assert mean_regularized.local_variance(1.0, 2, np.inf) == np.inf
+    assert mean_regularized.mse(0.0, 1.5, np.inf, 4) == mean_regularized.optimal_mse(1.5, np.inf, 4) == 1.5
+    assert mean_regularized.mse(2.0, np.inf, 1.0, 4) == mean_regularized.optimal_mse(np.inf, 1.0, 4) == np.inf
+    assert mean_regularized.gap_to_local(1.0, np.inf, 4) == mean_regularized.gap_to_fedavg(np.inf, 1.0, 4) == 0
+
+
 def test_the_conditional_james_stein_risk_does_not_see_where_the_centre_is():
     theta = np.array([0.25, -1.5, 2.5, 0.5])
     risk = gaussian.james_stein_conditional_risk(theta, 1.3, 2)
