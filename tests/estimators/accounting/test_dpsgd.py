@@ -171,3 +171,15 @@ def test_bad_eps_and_empty_variances_are_named():
             aggregation.eps_weights(bad)
     with pytest.raises(ValueError, match="variances"):
         aggregation.least_variance([])
+
+
+def test_left_out_numbers_stand_for_nothing_beside_the_batch_and_no_curvature():
+    known = {"b": 3, "c": 2.0, "z": 0.0, "p": 1, "alignment": 0.5}
+    for sampling in ("without replacement", "poisson"):  # nobody is outside of the batch
+        assert dpsgd.batch_gradient_variance(**known, sampling=sampling) == 0
+    straight = dpsgd.model_update_variance(K=2, N=10, eta=0.5, path="fixed mean", **known)
+    assert dpsgd.model_update_variance(K=2, N=10, eta=0.5, path="curved", **known) == straight > 0
+
+
+def test_noise_is_a_number_where_the_square_of_the_norm_is_none():
+    assert dpsgd.batch_gradient_variance(b=1, c=1e200, z=1e-100, p=3) == pytest.approx(3e200, rel=1e-14)

@@ -2,13 +2,14 @@
 
 from itertools import product
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from estimators.accounting import Guarantee
+from estimators.accounting import Guarantee, shuffling
 from estimators.accounting.shuffling import closed_form_epsilon, shuffled, shuffled_delta, shuffled_epsilon
 
 
@@ -120,3 +121,16 @@ def test_between_the_bounds_of_the_authors_code(n, eps0, delta, below, above):
     found = shuffled_epsilon(delta=delta, eps0=eps0, n=n)
     assert below <= found <= above
     assert found == pytest.approx(below, rel=1e-4)
+
+
+@pytest.mark.parametrize(("eps0", "n"), [(0.5, 1000), (0.5, 4000)])
+def test_numbers_of_clones_that_are_left_out_count_as_told_apart(eps0, n):
+    """Their chance term by term; next to eps0 nothing else is told apart."""
+    clones, _, out = shuffling.clones_of(eps0, n)
+    with mpmath.workdps(40):
+        p = mpmath.exp(-mpmath.mpf(eps0))
+        left = (c for c in range(n) if not clones[0] <= c <= clones[-1])
+        exact = float(mpmath.fsum(mpmath.binomial(n - 1, c) * p**c * (1 - p) ** (n - 1 - c) for c in left))
+    assert 0 < exact < 2 * shuffling.LEFT_OUT
+    assert out == pytest.approx(exact, rel=1e-9, abs=0)
+    assert shuffling.clone_delta(0.99 * eps0, eps0, n) == pytest.approx(exact, rel=1e-9, abs=0)

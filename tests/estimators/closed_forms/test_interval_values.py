@@ -54,7 +54,7 @@ def test_short_chords_are_as_long_as_they_are_down_to_a_twentieth():
         assert steepest(c) < intervals.chord(c) == pytest.approx(0.05**2, rel=1e-12)
 
 
-@pytest.mark.parametrize("c", [1e3, 1e14, 4.3e14, 5e14, 1e17])
+@pytest.mark.parametrize("c", [1e3, 1e14, 4e14, 6e14, 1e17])
 def test_of_far_ends_the_steepest_chord_ends_a_few_deviations_beyond(c):
     assert c**2 * (1 - 1e-15) <= intervals.chord(c) <= (c + 8) ** 2 * (1 + 1e-15)
 
