@@ -152,3 +152,11 @@ def test_nothing_is_promised_without_privacy():
 def test_sampling_rates_of_the_server_speak_of_clients():
     g = guarantee(Event(noise=1.0, sampling="poisson", rate=0.1, number=3), delta=1e-5, trusted="server")
     assert g.adjacency == "client add-remove"
+
+
+def test_work_without_batches_has_no_size_of_them_in_the_ledger():
+    made = task(**RULES["poisson"])
+    del made.work["batch_size"]
+    entries = ledger(Local(learning_rate=0.1), made, rounds=1)
+    assert sum(entry["clients"] for entry in entries) == made.n_clients
+    assert {(entry["batch"], entry["eps"]) for entry in entries} == {(None, None)}
