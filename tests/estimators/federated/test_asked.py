@@ -1,11 +1,12 @@
 """A private node answers a round once: asked again, restarted, with another plan, or with a file that was changed."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from estimators.federated.asked import Asked
+from estimators.federated.asked import Asked, of_plan
 from estimators.federated.experiments import building
 from estimators.federated.experiments.experiment import read
 from estimators.federated.plans import PlanBroken
@@ -129,3 +130,24 @@ def test_a_node_may_tell_no_measures(built):
     assert exact.measure(message)
     with pytest.raises(PlanBroken, match="tells no measures"):
         node_of(built, measures=False).measure(message)
+
+
+def test_who_is_not_held_is_named_and_nobody_has_answered_at_first(tmp_path):
+    """Those before, between and after the clients that are; and the keys of the file may stand in any order."""
+    path = tmp_path / "asked"
+    made = Asked(np.array([4, 7]), rounds=1, plan="a", path=path)
+    assert made.last.tolist() == [-1, -1]
+    for other in (3, 5, 9):
+        with pytest.raises(PlanBroken, match=rf"clients \[{other}\] are asked and not held here"):
+            made.enter(np.array([4, other]), 0)
+    made.enter(np.array([7]), 0)
+    path.write_text(json.dumps(dict(reversed(json.loads(path.read_text()).items()))))
+    assert Asked(np.array([4, 7]), rounds=1, plan="a", path=path).last.tolist() == [-1, 0]
+
+
+def test_settings_in_another_order_are_the_same_plan():
+    def plan(**work):
+        terms = SimpleNamespace(work=work, sizes=[3], model=SimpleNamespace(n_parameters=2), seed=0)
+        return of_plan("algorithm", terms, 4, None)
+
+    assert plan(rule="fixed", n_steps=2) == plan(n_steps=2, rule="fixed") != plan(rule="fixed", n_steps=3)
