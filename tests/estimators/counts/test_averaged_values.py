@@ -68,6 +68,28 @@ def test_the_likeliest_prior_and_its_errors_are_scipys():
         np.testing.assert_allclose(model.predict(Z), model.prior_mean_, rtol=1e-9)
 
 
+def test_a_search_that_stopped_short_is_told(monkeypatch):
+    """Where slopes of the log-likelihood are 1e-4 of the square root of the number of clients, or more."""
+    minimize = optimize.minimize
+
+    def beside(share):
+        def search(loss, *args, **more):
+            found = minimize(loss, *args, **more)
+            step = 1e-3 * np.eye(found.x.size)[0]
+            found.x = found.x + step * share * 1e-4 * np.sqrt(8) / np.abs(loss(found.x + step)[1]).max()
+            return found
+
+        return search
+
+    for share in (0.97, 1.03):
+        monkeypatch.setattr(optimize, "minimize", beside(share))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = BetaBinomialRegression(LIKELIEST).fit(X, N, Z)
+        assert model.converged_ == (share < 1)
+        assert [w.filename for w in caught if "did not converge" in str(w.message)] == [__file__] * (share > 1)
+
+
 def terms(eta):
     """A concave term for each client, and its slope."""
     scale = np.array([1.0, 0.5, 2.0, 1.5, 0.7, 1.1, 0.9, 1.3])
@@ -194,6 +216,36 @@ def test_averaged_posteriors_are_mixtures_and_their_draws():
         np.testing.assert_allclose(model.weights_, nodes.weights @ np.array(own), rtol=1e-9)
         assert (model.independent, model.atoms().size) == (False, 0)
         np.testing.assert_allclose(model.own_numbers(), X / size)
+        np.testing.assert_allclose(model.own_numbers((X[::-1], size)), X[::-1] / size)
+
+
+def test_intercepts_and_slopes_have_means_and_sds_of_their_mixtures():
+    """Of nodes that are made up, and lie apart: by the linear predictors of clients whose covariate is 0 or 1."""
+    for _, model, _ in models():
+        root = np.array([[0.4, 0.0], [0.1, 0.3]])
+        nodes = Nodes(
+            np.log([0.5, 2.0]), np.array([0.3, 0.7]), np.array([[0.1, 0.2], [-1.2, 1.4]]), np.array([root, 2 * root])
+        )
+        model._nodes = nodes
+        none, one = model.new_rows([0.0, 1.0])[0]
+        summary = model.prior_summary()
+        for form, mean, sd in (
+            (none, summary["intercept"], summary["intercept_standard_error"]),
+            (one - none, summary["slopes"][0], summary["slope_standard_errors"][0]),
+        ):
+            each = nodes.means @ form
+            assert mean == pytest.approx(nodes.weights @ each)
+            second = np.array([form @ r @ r.T @ form for r in nodes.roots]) + each**2
+            assert sd == pytest.approx(np.sqrt(nodes.weights @ second - mean**2))
+
+
+def test_new_counts_are_those_of_the_truths_and_sizes():
+    truth = np.linspace(0.05, 0.9, 8)
+    for kind, model, size in models(LIKELIEST):
+        drawn = np.array([model.draw(RNG(seed), truth)[1][0] for seed in range(400)])
+        law = stats.binom(size, truth) if kind == "beta" else stats.poisson(size * truth)
+        assert (np.abs(drawn.mean(axis=0) - law.mean()) < 5 * law.std() / 20).all()
+        np.testing.assert_allclose(drawn.std(axis=0), law.std(), rtol=0.3)
 
 
 def test_what_a_regression_needs_and_leaves_out():

@@ -424,6 +424,16 @@ def test_the_unit_of_exposures_says_nothing(unit, prior):
         GammaPoissonRegression(prior).fit([0, 0, 3, 4, 7], unit, [0.0, 0, 1, 1, 1])
 
 
+def test_units_of_exposures_are_bounded_by_what_squares_of_rates_can_be():
+    x = np.array([0, 1, 3, 4, 7])
+    for rate, held in ((0.9e-140, False), (1.5e-140, True), (0.9e140, True), (1.1e140, False)):
+        if held:
+            assert 0 < GammaPoissonRegression("marginal-likelihood").fit(x, 3 / rate).posterior_sd_.min() < rate
+        else:
+            with pytest.raises(ValueError, match="exposure is in a unit"):
+                GammaPoissonRegression("marginal-likelihood").fit(x, 3 / rate)
+
+
 def test_one_trial_each_tells_of_covariates_alone():
     x = [0, 0, 1, 0, 1, 1, 1]
     with pytest.warns(UserWarning, match="n is 1 for all clients"):
@@ -436,6 +446,12 @@ def test_one_trial_each_tells_of_covariates_alone():
     assert np.isnan(model.concentration_)
     with pytest.raises(ValueError, match="no spread is likeliest"):
         BetaBinomialRegression("marginal-likelihood").fit(x, 1, np.arange(7.0))
+
+
+def test_two_trials_each_tell_how_far_clients_differ():
+    x = [0, 2, 0, 2, 1, 2, 0, 1]
+    model, plain = (way("marginal-likelihood").fit(x, 2) for way in (BetaBinomialRegression, BetaBinomial))
+    assert model.concentration_ == pytest.approx(plain.concentration_, rel=1e-5)
 
 
 def test_who_is_separated():
@@ -464,6 +480,7 @@ def test_bad_input_is_named():
     for call, words in (
         (lambda: BetaBinomialRegression().fit([0] * 5, n, z), "x holds zeros only"),
         (lambda: BetaBinomialRegression().fit([10] * 5, n, z), "x holds successes only"),
+        (lambda: BetaBinomialRegression().fit([1, 0], [1, 0]), "x holds successes only"),
         (lambda: GammaPoissonRegression().fit([0] * 5, 1.0, z), "x holds zeros only"),
         (lambda: BetaBinomialRegression().fit([0, 0, 10, 10, 10], n, z), "covariates separate"),
         (lambda: GammaPoissonRegression().fit([0, 0, 3, 4, 7], 1.0, [0.0, 0, 1, 1, 1]), "covariates separate"),

@@ -339,6 +339,13 @@ def test_rising_factorials_on_both_sides_of_their_switch(a, x):
     assert rise(np.array([a]), np.array([x]))[0] == pytest.approx(exact, rel=1e-12, abs=1e-13)
 
 
+@pytest.mark.parametrize(("a", "x"), [(3e3 + 3, 2.0), (9e3, 7.0), (5e4, 40.0), (3.1e6, 3000.0), (1e9, 7.0)])
+def test_rising_factorials_of_large_numbers_have_all_digits(a, x):
+    with mpmath.workdps(40):
+        exact = float(mpmath.log(mpmath.rf(mpmath.mpf(a), int(x))))
+    assert rise(np.array([a]), np.array([x]))[0] == pytest.approx(exact, rel=1e-14)
+
+
 def test_counting_is_the_same_by_either_way():
     """Few distinct numbers are counted by places, many by sorting; the switch is at 8 times their count and 1000 more."""
     few, many = np.array([3, 0, 3, 9]), np.array([3, 0, 3, 40_000])
@@ -404,6 +411,47 @@ def test_regressions_have_the_likelihood_and_the_posteriors_of_scipy():
         truths = np.array([model.draw(RNG(k))[0] for k in range(400)])
         assert (np.abs(truths.mean(axis=0) - prior.mean()) < 5 * prior.std() / 20).all()
         np.testing.assert_allclose(truths.std(axis=0), prior.std(), rtol=0.4)
+
+
+def test_conjugate_laws_are_scipys():
+    laws = (
+        (BetaBinomialRegression(), stats.beta, [(0.2, 0.3), (7.0, 2.5), (0.01, 40.0)]),
+        (GammaPoissonRegression(), lambda a, b: stats.gamma(a, scale=1 / b), [(0.2, 3.0), (70.0, 0.5)]),
+    )
+    for model, law, cases in laws:
+        for first, second in cases:
+            moments = law(first, second).mean(), law(first, second).var()
+            assert model.moments(first, second) == pytest.approx(moments, rel=1e-12)
+            assert model.alike(*moments) == pytest.approx((first, second), rel=1e-9)
+            for t in (0.03, 0.4, 0.9):
+                assert model.law_cdf(first, second, t) == pytest.approx(law(first, second).cdf(t), rel=1e-10)
+                assert model.law_density(first, second, t) == pytest.approx(law(first, second).pdf(t), rel=1e-10)
+            assert model.law_quantile(first, second, 0.7) == pytest.approx(law(first, second).ppf(0.7), rel=1e-10)
+    mean, phi = np.array([0.0, 0.5, 1.0]), 3.0
+    first, second = BetaBinomialRegression().prior_shapes(mean, phi)
+    assert (first > 0).all()
+    assert (second > 0).all()  # there is no Beta law of a parameter of 0
+    np.testing.assert_allclose([first, second], [mean * phi, (1 - mean) * phi], atol=1e-15)
+
+
+def test_before_counts_are_seen_log_odds_are_those_of_a_uniform_mean():
+    eta = np.array([-30.0, -2.0, 0.0, 0.7, 30.0])
+    value, slope = BetaBinomialRegression().log_location(eta)
+    np.testing.assert_allclose(value, stats.logistic.logpdf(eta), rtol=1e-13)
+    np.testing.assert_allclose(slope, -np.tanh(eta / 2), rtol=1e-13)
+
+
+@pytest.mark.parametrize("eta", [-40.0, -30.0, 30.0, 40.0])
+def test_clients_pull_back_from_priors_that_exclude_what_they_saw(eta):
+    """Log-likelihoods fall by one for each unit of log-odds where the prior's mean is next to 0 or 1, to the last digits."""
+    model = BetaBinomialRegression()
+    model._x, model._n = np.array([3.0]), np.array([5.0])
+    with mpmath.workdps(60):
+        mean, phi = 1 / (1 + mpmath.exp(-eta)), mpmath.mpf(2)
+        a, b = mean * phi, (1 - mean) * phi
+        by_a, by_b = (mpmath.digamma(s + k) - mpmath.digamma(s) for s, k in ((a, 3), (b, 2)))
+        exact = float(phi * mean * (1 - mean) * (by_a - by_b))
+    assert model.value(np.array([eta]), np.log(2.0))[1] == pytest.approx(exact, rel=2e-3)
 
 
 def test_intervals_are_of_95_percent_unless_they_are_told_otherwise():
