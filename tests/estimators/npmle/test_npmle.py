@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from scipy import interpolate, optimize, stats
+from scipy import interpolate, optimize, special, stats
 
 from estimators import NonparametricCounts, NonparametricMeans
 from estimators.npmle import (
@@ -306,6 +306,7 @@ def test_banded_systems_against_numpys_solution(loops, width):
     assert loops.solve(band, x)
     assert x == pytest.approx(np.linalg.solve(matrix, right), rel=1e-11, abs=1e-12)
     assert not loops.solve(np.array([[1.0, 2.0], [1.0, 0.0]]), np.ones(2))
+    assert not loops.solve(np.zeros((2, 1)), np.ones(2))
 
 
 def test_the_two_modules_have_the_same_constants():
@@ -399,6 +400,89 @@ def test_a_maximum_behind_two_equal_coefficients_is_found(loops):
     assert heights[:found] == pytest.approx([40.0, float(polynomial(top))], rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        [40, 20, 10, 5, 3, 2, 1, 100, 99, 98, 97, 90, 80, 60, 30, 0],  # it rises once
+        [40, 20, 5, 0, 0, 5, 20, 60, 50, 30, 20, 10, 3, 10, 40, 90],  # it ends as it rises
+        [0, 20, 60, 90, 60, 20, 3, 0, 1, 10, 30, 70, 99, 98, 40, 3],  # it begins as it rises
+        [1.9, 1.8, 1.4, 0.3, 0, 0, 0.2, 1.4, 1.8, 1.9, 1.4, 0.2, 0, 0, 0, 0],  # it is hardly above 1
+    ],
+)
+def test_maxima_of_cells_are_those_of_scipys_polynomials(loops, cell):
+    cell = np.array(cell, float)
+    polynomial = interpolate.BPoly(cell[:, None], [0, 1])
+    slope, grid = polynomial.derivative(), np.linspace(0.0, 1.0, 2001)
+    falls = np.flatnonzero((slope(grid[:-1]) > 0) & (slope(grid[1:]) <= 0))
+    tops = [0.0] * int(cell[1] < cell[0]) + [optimize.brentq(slope, grid[i], grid[i + 1], xtol=1e-15) for i in falls]
+    assert len(tops) == 2
+    places, heights = np.zeros((2, 8))
+    found = loops.peaks(cell[None], np.array([0]), np.array([-1]), np.array([2.0]), np.array([0.5]), 2.0, places, heights)
+    assert places[:found] == pytest.approx([2 + 0.5 * top for top in tops], abs=1e-8)
+    assert heights[:found] == pytest.approx([float(polynomial(top)) for top in tops], rel=1e-12)
+
+
+def test_all_maxima_of_a_chebyshev_polynomial_are_found(loops):
+    """Its Bernstein coefficients go up and down in turns, and its maxima are where x is cos(2 k pi / 15)."""
+    k = np.arange(16)
+    cell = 2 - (-1.0) ** k * special.comb(30, 2 * k) / special.comb(15, k)
+    places, heights = np.zeros((2, 8))
+    found = loops.peaks(cell[None], np.array([0]), np.array([-1]), np.array([-1.0]), np.array([2.0]), -1.0, places, heights)
+    assert places[:found] == pytest.approx(np.cos(2 * np.pi * np.arange(7, 0, -1) / 15), abs=1e-6)
+    assert heights[:found] == pytest.approx(np.full(7, 3.0), rel=1e-10)
+
+
+def test_halves_of_cells_are_the_same_polynomials():
+    b = np.random.default_rng(1).normal(size=dual.NODES)
+    left, right = arrays.halves.__wrapped__(dual.NODES)
+    whole, u = interpolate.BPoly(b[:, None], [0, 1]), np.linspace(0, 1, 30)
+    assert interpolate.BPoly((left @ b)[:, None], [0, 1])(u) == pytest.approx(whole(u / 2), rel=1e-12, abs=1e-13)
+    assert interpolate.BPoly((right @ b)[:, None], [0, 1])(u) == pytest.approx(whole((1 + u) / 2), rel=1e-12, abs=1e-13)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_atoms_that_no_client_is_near_add_nothing(loops, order):
+    """Before, between and behind clients, who are in several ranges; sums over all clients and atoms, one by one."""
+    x = np.concatenate([np.linspace(-2, 2, 300), 60 + np.linspace(-2, 2, 300)])
+    clients = gaussian_clients(x, 1.0)
+    t = np.array([-23.0, -17.0, -1.0, 1.0, 16.0, 30.0, 44.0, 58.0, 62.5, 77.0, 84.0]) - clients.origin
+    masses = np.arange(1.0, 12.0) / 66
+    state = solver.evaluate(clients, solver.Workers(600, None, loops), t, masses, order)
+    z = t - (x - clients.origin)[:, None]
+    share = np.exp(-0.5 * z**2)
+    share /= (share @ masses)[:, None]
+    tables = [share, -z * share, (z**2 - 1) * share]
+    for row, table in enumerate(tables if order == 3 else tables[:1]):
+        assert state.first[row] == pytest.approx(table.sum(axis=0) / 600, rel=1e-9, abs=1e-12)
+    if order > 1:
+        both = share if order == 2 else np.stack(tables[:2], axis=2).reshape(600, -1)
+        assert whole(state.second) == pytest.approx(both.T @ both / 600, rel=1e-9, abs=1e-12)
+
+
+def test_a_client_whom_no_atom_explains_adds_nothing(loops):
+    """Its density is 0, in doubles; the other one's sums are its own."""
+    first, density = np.zeros((3, 1)), np.ones(2)
+    zeros, ones = np.zeros(2), np.ones(2)
+    loops.sums(
+        True, np.array([0.0, 300.0]), ones, zeros, ones, np.zeros(2, int), np.ones(2, int), np.zeros(1), np.zeros((6, 1)),
+        np.array([1e-25]), 3, density, first, np.zeros((2, 2)),
+    )  # fmt: skip
+    assert density.tolist() == [1e-25, 0.0]
+    assert first.ravel() == pytest.approx([1e25, 0.0, -1e25], rel=1e-12)
+
+
+def test_likelihoods_are_spread_over_all_nodes_that_count(loops):
+    """Above exp(-CUT) of the peak, each node has its own; steps of all widths, places as far from a node as can be."""
+    for step in np.linspace(1 / 16, 1 / 8, 41):
+        for start in (-0.5 * step, 0.0, 0.3 * step, 0.5 * step):
+            out, m = np.zeros(401), np.arange(-200, 201)
+            exact = np.exp(-0.5 * (start + m * step) ** 2)
+            loops.spread_gaussian(np.ones(1), np.array([200]), np.array([start]), np.array([step]), 8.55, out)
+            heard = exact > np.exp(-arrays.CUT)
+            assert out[heard] == pytest.approx(exact[heard], rel=1e-12, abs=0)
+            assert out[~heard].max() <= np.exp(-arrays.CUT)
+
+
 @pytest.mark.parametrize(("width", "atoms"), [(300.0, 135), (1000.0, 421), (6000.0, 2056)])
 def test_many_atoms_reach_the_optimum(width, atoms, monkeypatch):
     """Thousands of well separated atoms: certified, and the first case by SciPy's densities everywhere as well."""
@@ -426,6 +510,10 @@ def test_a_peak_between_two_cells_is_found_once(loops):
         assert found == count
         assert (places[:found] == 0.5).all()
         assert heights[:found] == pytest.approx([slope[-1]] * found, rel=1e-12)
+    cells[0, -1] = cells[0, -2]  # level at the end: the left cell has the peak, and the right one has not
+    cells[1] += cells[0, -1] - cells[1, 0]
+    found = loops.peaks(cells, leaves, np.array([-1, 0]), lefts, np.full(2, 0.5), 0.0, places, heights)
+    assert places[:found] == pytest.approx([0.5], abs=1e-6)
 
 
 STARTS = {
