@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -103,6 +104,8 @@ def test_levels_halve_the_spacing_and_repetitions_are_merged():
     assert clients.s == pytest.approx([1.0, 1.0, 0.2, 0.2])
     assert clients.origin == 1.0
     assert poisson_clients([2, 1, 2], [2.0, 1.0, 2.0]).weights.tolist() == [1.0, 2.0]  # equal rates of unequal exposure stay
+    assert sorted(binomial_clients([0, 0, 0, 0], [5, 6, 7, 6]).weights) == [1.0, 1.0, 2.0]  # whoever stands between them
+    assert poisson_clients([4, 1]).t.tolist() == [1.0, 2.0]  # of exposure one
 
 
 def test_few_atoms_cover_every_peak():
@@ -150,6 +153,9 @@ def test_few_of_very_many_are_not_none(make):
     """Averages of clients keep counts as small as 3 of 1e14, and have none where there were none."""
     few = made.condensed(make([3.0, 5.0, 0.0, 50.0], [1e14, 1e14, 30.0, 100.0]), 10)
     np.testing.assert_allclose(np.sort(few.p1), [0, 3, 5, 50], rtol=1e-7)
+    if make is binomial_clients:  # and so of failures
+        few = made.condensed(make([1e14 - 3, 1e14 - 5, 30.0, 50.0], [1e14, 1e14, 30.0, 100.0]), 10)
+        np.testing.assert_allclose(np.sort(few.p2), [0, 3, 5, 50], rtol=0.02)  # 1e14 - 3 is all but 3 in its last digits
 
 
 def test_clients_of_unlike_width_or_place_are_not_averaged():
@@ -160,6 +166,22 @@ def test_clients_of_unlike_width_or_place_are_not_averaged():
         few = made.condensed(clients, size)
         np.testing.assert_allclose(few.t, clients.t, atol=1e-12)
         np.testing.assert_allclose(few.s, clients.s, rtol=1e-12)
+
+
+def test_clients_of_unlike_width_and_place_are_never_taken_for_one():
+    few = made.condensed(gaussian_clients([0.3, 0.0], [1.0, 0.49]), 1)
+    assert sorted(few.t) == [0.0, 0.3]
+
+
+def test_clients_may_be_as_far_apart_as_nodes_of_their_grid_are_told_apart():
+    """An eighth of a standard error, 2^52 times; beyond that neighbouring nodes are the same double."""
+    for far, refused in ((0.999 * 2.0**49, False), (1.001 * 2.0**49, True)):
+        clients = gaussian_clients([0.0, far], 1.0)
+        if refused:
+            with pytest.raises(ValueError, match="too little for double precision"):
+                dual.Dual(clients, workers_of(clients))
+        else:
+            assert dual.Dual(clients, workers_of(clients)).last == far
 
 
 def test_unions_of_intervals():
@@ -183,9 +205,11 @@ def test_coefficients_of_powers_are_exact():
     from math import comb
 
     nodes = np.arange(dual.NODES) - dual.NODES // 2 + 1
+    matrix = dual.bernstein_matrix.__wrapped__()  # which is made once and kept
+    assert np.array_equal(matrix, dual.bernstein_matrix())
     for k in (0, 1, 2, 5):
         exact = [float(Fraction(comb(m, k), comb(dual.NODES - 1, k))) for m in range(dual.NODES)]
-        assert dual.bernstein_matrix() @ nodes.astype(float) ** k == pytest.approx(exact, abs=2e-9 if k == 5 else 1e-12)
+        assert matrix @ nodes.astype(float) ** k == pytest.approx(exact, abs=2e-9 if k == 5 else 1e-12)
     best = mpmath.sqrt(16)  # Cauchy's estimate with the radius sqrt(16) s, times the nodes' polynomial at the middle
     derivative = mpmath.exp(best**2 / 2) / best**16
     polynomial = mpmath.fprod((mpmath.mpf(2 * j + 1) / 2) ** 2 for j in range(8))
@@ -210,6 +234,33 @@ def test_the_certificate_is_the_maximum_of_d(family, tolerance):
     assert len(places) == len(tops)
     assert np.sort(places) == pytest.approx(tops, abs=2 * (fine[1] - fine[0]))
     assert heights[np.argsort(places)] == pytest.approx(np.interp(np.sort(places), fine, d), rel=1e-6)
+
+
+@MANY
+def test_likelihoods_are_spread_as_far_as_they_count(family):
+    """Of a client at each end: at all nodes between them where it is above exp(-CUT), and none behind is missed."""
+    make = FAMILIES[family][0]
+    clients = make(*{"gaussian": ([0.0, 30.0], 1.0), "binomial": ([0, 100], 100), "poisson": ([0, 100], 1.0)}[family])
+    found, m = dual.Dual(clients, workers_of(clients)), np.arange(-300, 301)
+    for i in range(2):
+        low, out = found.spread(slice(i, i + 1), np.ones(2))
+        told = np.zeros(m.size)
+        told[300 + low - found.positions[i] + np.arange(out.size)] = out
+        places = clients.t[i] + clients.s[i] * (found.starts[i] + m * found.steps[i])
+        exact = relative(clients, places)[i]
+        heard = (exact > np.exp(-arrays.CUT)) & (places >= clients.t.min()) & (places <= clients.t.max())
+        assert heard.sum() > 60
+        np.testing.assert_allclose(told[heard], exact[heard], rtol=1e-9)
+
+
+def test_the_bound_counts_what_is_left_out_of_sums():
+    """Likelihoods below exp(-CUT) of a peak, also of clients whose interpolation is exact to more digits."""
+    clients = gaussian_clients([0.0, 0.1], [1.0002, 1.0], weights=[1e-6, 1.0])
+    state = solver.evaluate(clients, workers_of(clients), np.array([0.05]), np.ones(1), 0)
+    loops = SimpleNamespace(**vars(arrays) | {"upper_bound": lambda *_: 0.0})
+    bound, _, _ = dual.Dual(clients, solver.Workers(2, None, loops))(state, 1e-6)
+    at_nodes = np.exp(-arrays.CUT) * np.sum(clients.weights / state.density) / clients.total
+    assert bound >= at_nodes * np.abs(dual.bernstein_matrix()).sum(axis=1).max()
 
 
 @MANY
