@@ -108,6 +108,53 @@ def test_the_best_coefficients_have_no_slope_and_their_curvature():
     assert convex[0][0] == pytest.approx(np.sqrt(2), abs=1e-4)  # past where the term is not concave
 
 
+def test_one_step_is_all_that_quadratic_terms_take():
+    looks = []
+
+    def quadratic(eta):
+        looks.append(eta)
+        return -0.5 * (eta - Z) ** 2, Z - eta
+
+    b, value, _ = averaged_regression.best(quadratic, BASIS, np.array([-3.0, 2.0]))
+    np.testing.assert_allclose([*b, value], [0, 1, 0], atol=1e-8)
+    assert len(looks) == 1 + 3 + 2  # at the start, for a step, and for the curvature at its end
+
+
+def test_terms_of_little_curvature_keep_it():
+    b, _, curvature = averaged_regression.best(lambda eta: tuple(1e-3 * part for part in terms(eta)), BASIS, np.zeros(2))
+    exact, _, whole = averaged_regression.best(terms, BASIS, np.zeros(2))
+    np.testing.assert_allclose(b, exact, atol=1e-3)
+    np.testing.assert_allclose(curvature, 1e-3 * whole, rtol=1e-2)
+
+
+@pytest.mark.parametrize("slant", [-400.0, -4.0, 4.0, 16.0, 17.0, 400.0])
+def test_what_laplaces_method_leaves_out_is_at_most_one_sd(slant):
+    """Third derivative 2 slant at one client: half of it times the variance times the sd, which are 1/4 and 1/2."""
+    found = averaged_regression.lean(lambda eta: slant * eta**2, np.ones((1, 1)), np.zeros(1), np.full((1, 1), 0.5))
+    assert found == pytest.approx([np.clip(slant / 8, -1, 1)], rel=1e-6)
+
+
+@pytest.mark.parametrize("size", [1.0, 100.0])
+@pytest.mark.parametrize("centre", [-14.0, -8.0, -3.1, 0.2, 4.0, 8.9])
+@pytest.mark.parametrize("sd", [0.05, 0.3, 1.0, 1.9])
+def test_nodes_cover_what_counts_between_the_ends_and_little_else(size, centre, sd):
+    """Of normal terms whose precision is rho: the integral over two coefficients falls as 1 / rho."""
+
+    def at(eta, log_rho):
+        return -0.5 * np.exp(log_rho) * (eta - 0.3) ** 2, -np.exp(log_rho) * (eta - 0.3)
+
+    nodes = averaged_regression.average(at, lambda s: -0.5 * ((s - centre) / sd) ** 2 - 1e3, BASIS, np.zeros(2), size)
+    logs = -0.5 * ((nodes.log_rho - centre) / sd) ** 2 - nodes.log_rho
+    weights = np.exp(logs - logs.max())
+    np.testing.assert_allclose(nodes.weights, weights / weights.sum(), rtol=1e-5, atol=1e-12)
+    low, high, middle = np.log(1e-4 / size), np.log(1e4), centre - sd**2
+    reach = np.sqrt(2 * 14.0 * sd**2 + (np.clip(middle, low, high) - middle) ** 2)  # 14 below the largest logarithm
+    first, last = np.clip([middle - reach, middle + reach], low, high)
+    step = np.ptp(nodes.log_rho) / 0.6 / 14  # of the search, whose cells are 14
+    assert first - step <= nodes.log_rho[0] <= first + 1e-9
+    assert last - 1e-9 <= nodes.log_rho[-1] <= last + step
+
+
 def test_nodes_weigh_overdispersion_as_laplaces_method_does():
     def at(eta, log_rho):
         value, slope = terms(eta)
@@ -139,6 +186,23 @@ def test_nodes_weigh_overdispersion_as_laplaces_method_does():
     density = np.exp(logs - logs.max())
     exact_mean = density @ lattice / density.sum()
     assert np.abs(nodes.means[0] - exact_mean).max() < 0.4 * np.abs(b - exact_mean).max()
+
+
+def test_nodes_of_a_new_client_are_those_of_the_mixture_of_normals():
+    root = np.array([[0.4, 0.0], [0.1, 0.3]])
+    nodes = Nodes(np.log([0.5, 2.0]), np.array([0.3, 0.7]), np.array([[0.1, 0.2], [-1.2, 1.4]]), np.array([root, 2 * root]))
+    row = np.array([1.0, 2.5])
+    weights, eta, log_rho = averaged_regression.new_laws(nodes, row, lambda eta, s: (eta, np.full(eta.shape, s)))
+    assert weights.sum() == pytest.approx(1.0)
+    assert [weights[log_rho[:, 0] == s].sum() for s in nodes.log_rho] == pytest.approx([0.3, 0.7])
+    laws = stats.norm(nodes.means @ row, [np.linalg.norm(row @ r) for r in nodes.roots])
+    for t in np.linspace(-2, 7, 19):
+        assert weights @ (eta[:, 0] <= t) == pytest.approx(nodes.weights @ laws.cdf(t), abs=0.03)  # of 81 steps
+    for power in (1, 2):
+        exact = sum(
+            w * stats.norm(m, s).moment(power) for w, m, s in zip(nodes.weights, laws.mean(), laws.std(), strict=True)
+        )
+        assert weights @ eta[:, 0] ** power == pytest.approx(exact, rel=2e-3)
 
 
 def beta_moments(first, second):
@@ -175,6 +239,9 @@ def test_laws_spread_over_nodes_keep_their_moments(spread):
     assert weights.size == (2 if spread < 1 else weights.size)
     small = averaged_regression.spread_over(nodes, BASIS, 1e-6, shapes, beta_moments, alike)[0]
     assert small.size == 2
+    wide = nodes._replace(log_rho=np.log([2.0, 10.0]))  # 0.2 times either is above 0.25
+    laws = averaged_regression.spread_over(wide, BASIS, 0.2, shapes, beta_moments, alike)[0]
+    assert laws.size == (2 if spread < 1 else 2 * averaged_regression.POINTS)
 
 
 def test_averaged_posteriors_are_mixtures_and_their_draws():
