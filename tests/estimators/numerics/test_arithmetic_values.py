@@ -51,6 +51,10 @@ def test_estimates_may_be_far_apart_but_not_farther():
     ):
         with pytest.raises(ValueError, match="estimates lie further apart"):
             units.gaussian_unit(y, v, centre)
+    for unit in (2.0**-30, 2.0**30):  # and so in any unit
+        units.gaussian_unit(near * unit, v * unit**2, centre=0.5e70 * unit)
+        with pytest.raises(ValueError, match="estimates lie further apart"):
+            units.gaussian_unit(near * unit, v * unit**2, centre=1.01e70 * unit)
     units.gaussian_unit(np.zeros(2), np.array([1.0, 0.99e140]))
     with pytest.raises(ValueError, match="variances differ by more than a factor of 1e"):
         units.gaussian_unit(np.zeros(2), np.array([1.0, 1.01e140]))
@@ -67,6 +71,7 @@ def test_variances_change_their_unit_only_beyond_what_sums_bear():
     cases = [
         (2.0**899, 1.0, 0), (2.0**901, 1.0, 128), (2.0**901, 2.0**-940, 128), (1.0, 2.0**-899, 0), (1.0, 2.0**-901, -700),
         (2.0**699, 2.0**-901, -1), (2.0**701, 2.0**-901, 0), (0.0, 1.0, 0), (np.inf, 1.0, 0),
+        (2.0**901, 0.0, 128), (np.inf, 2.0**-901, -1601), (1.0, 2.0**-900, 0), (2.0**900, 1.0, 0),
     ]  # fmt: skip
     for a, b, k in cases:
         found = product(a, b)
@@ -79,6 +84,16 @@ def test_variances_change_their_unit_only_beyond_what_sums_bear():
         seen.append((a, b))
         return a + b
 
+    @units.homogeneous("levels", degree=1)
+    def of_all(levels):
+        seen.append(levels)
+        return sum(levels)
+
+    assert of_all([2.0**901, 2.0**7]) == 2.0**901 + 2.0**7
+    assert seen[-1] == [2.0**773, 2.0**-121]
+    assert [units.listed("levels", value) for value in ([1.0], (1.0,), np.ones(2))] == [True] * 3
+    assert [units.listed("levels", value) for value in (1.0, np.float64(1.0), np.array(1.0))] == [False] * 3
+    assert not units.listed("level", [1.0])
     assert total(2.0**-905, 2.0**-905) == 2.0**-904
     assert seen[-1] == (2.0**700, 2.0**700)
     mixed = product(np.array([2.0**901, 3.0]), 2.0)
@@ -88,6 +103,7 @@ def test_variances_change_their_unit_only_beyond_what_sums_bear():
     assert units.common_unit(np.array([2.0**901]), np.array([5.0])) == 128
     assert units.common_unit(np.array([0.0]), np.array([np.inf])) == 0
     assert units.common_unit(np.array([2.0**-905]), np.array([2.0**3])) == 3 - 700
+    assert units.common_unit(np.array([2.0**-905, 0.0]), np.array([2.0**3])) == 3 - 700
     assert units.represented("x", 1.5, 1023) == 1.5 * 2.0**1023
     with pytest.raises(ValueError, match="x are so large that their squares"):
         units.represented("x", 1.5, 1024)
@@ -333,6 +349,16 @@ def test_a_step_from_a_mode_is_not_the_last_because_the_density_is_even_there():
             q, np.array([-5.0]), np.array([5.0]), np.array([1.0]),
         )  # fmt: skip
         assert (found - 1) / law.std() == pytest.approx(stats.norm.ppf(q), abs=1e-10)  # floats are 2e-11 apart
+
+
+def test_from_a_place_of_infinite_density_the_bracket_is_halved():
+    for q in (0.2, 0.7):
+        (found,) = inversion.quantiles(
+            lambda t, _: (1 + np.sign(t) * np.sqrt(np.abs(t))) / 2,
+            lambda t, _: [np.where(t == 0, np.inf, 0.25 / np.sqrt(np.abs(np.where(t == 0, 1.0, t))))],
+            q, np.array([-1.0]), np.array([1.0]), np.array([0.0]),
+        )  # fmt: skip
+        assert found == pytest.approx(np.sign(q - 0.5) * (2 * q - 1) ** 2, rel=1e-12)
 
 
 def test_a_flat_place_is_no_smooth_one():
