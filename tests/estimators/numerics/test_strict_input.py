@@ -29,6 +29,7 @@ from estimators.normal_means.mixture_means import MixtureMeans
 from estimators.normal_means.point_normal import PointNormalMeans
 from estimators.normal_means.streaming import GaussianTally, RowTally, SampleTally
 from estimators.npmle.nonparametric import NonparametricCounts, NonparametricMeans, NonparametricRates
+from estimators.numerics import validation
 from estimators.numerics.validation import count, nonnegative, number, paired, positive, probability, same_labels
 from estimators.private import MeanClient, RateClient
 from estimators.regression.client_rows import RegressionTally
@@ -293,6 +294,102 @@ def test_ordinary_arrays_are_not_copied():
     x = np.random.default_rng(0).random((3, 4))
     assert number("x", x) is x
     assert np.shares_memory(number("x", x[::2]), x)
+
+
+def test_masks_and_labels_of_what_is_no_array_say_nothing():
+    class Reading:
+        mask, index = np.array(True), np.array([5])
+
+        def __float__(self):
+            return 2.5
+
+    assert number("x", Reading()) == 2.5
+    assert validation.labels_of(Reading()) is None
+
+
+def test_single_numbers_are_paired_with_anything_whatever_their_labels():
+    class Cell:
+        def __init__(self, label):
+            self.index = np.array([label])
+
+        def __array__(self, dtype=None, copy=None):
+            return np.array(2.5)
+
+    assert same_labels(a=Cell(1), b=Cell(2)) == {"a": 2.5, "b": 2.5}
+
+
+def test_true_and_false_are_told_from_numbers():
+    assert validation.flags("keep", [True, False, True]).tolist() == [True, False, True]
+    assert [validation.switch("deep", value) for value in (True, np.False_)] == [True, False]
+    for call in (lambda: validation.flags("keep", [1, 0]), lambda: validation.switch("keep", 1)):
+        with pytest.raises(ValueError, match=r"keep must .*True or False"):
+            call()
+
+
+def test_five_positions_are_named_and_how_many_there_are():
+    assert validation.places(np.ones(5, bool)) == " at positions 0, 1, 2, 3, 4"
+    assert validation.places(np.ones(6, bool)) == " at positions 0, 1, 2, 3, 4, ... (6 in all)"
+    assert validation.places(np.eye(2, dtype=bool)[:1]) == " at position (0, 0)"
+
+
+@pytest.mark.parametrize(
+    ("check", "held", "refused"),
+    [
+        (validation.finite, [-1e308, 1e308], [np.inf, -np.inf, True]),
+        (validation.nonnegative, [0.0, 5e-324], [-5e-324, np.inf]),
+        (lambda name, value: validation.nonnegative(name, value, infinite=True), [0.0, np.inf], [-5e-324]),
+        (validation.positive, [5e-324], [0.0, np.inf]),
+        (validation.count, [1, 2.0**60], [0, 1.5, np.inf]),
+        (lambda name, value: validation.count(name, value, 0), [0, 1], [-1]),
+        (validation.probability, [0.0, 1.0], [-5e-324, np.nextafter(1, 2)]),
+        (validation.fraction, [5e-324, np.nextafter(1, 0)], [0.0, 1.0]),
+        (lambda name, value: np.array(validation.index(name, value, 1, 3)), [1, 3], [0, 4, True, 2.0]),
+    ],
+)
+def test_checks_hold_up_to_the_last_number_of_their_domain(check, held, refused):
+    for value in held:
+        assert check("x", value) == value
+    for value in refused:
+        with pytest.raises(ValueError, match=r"^x "):
+            check("x", value)
+
+
+@pytest.mark.parametrize(("check", "value"), [(count, 0), (probability, 2), (validation.fraction, 1)])
+def test_a_single_number_is_shown_as_it_was_given(check, value):
+    with pytest.raises(ValueError, match=f"^x must .*, got {value}$"):
+        check("x", value)
+
+
+def test_axes_choices_classes_and_levels_are_checked():
+    assert validation.axis_of("x", np.ones((0, 1)), 1) == 1
+    assert validation.choice("x", "a", ("a", True)) == "a"
+    assert validation.instance("x", None, str, none=True) is None
+    assert validation.by_level("x", [0.5]).tolist() == validation.by_level("x", np.array([0.5])).tolist() == [0.5]
+    for call in (
+        lambda: validation.axis_of("x", np.ones((0, 1)), 0),
+        lambda: validation.axis_of("x", np.array(1.0), 0),
+        lambda: validation.choice("x", "b", ("a", True)),
+        lambda: validation.choice("x", 1, ("a", True)),
+        lambda: validation.instance("x", None, str),
+        lambda: validation.instance("x", 8, str, none=True),
+        lambda: validation.by_level("x", []),
+        lambda: validation.by_level("x", np.empty(0)),
+        lambda: validation.by_level("x", 0.5),
+    ):
+        with pytest.raises(ValueError, match=r"^x "):
+            call()
+
+
+def test_lists_of_plain_numbers_are_read_at_once(monkeypatch):
+    """Entries are looked at one by one only where one of them is no plain number."""
+    asked, real = [], validation.real
+    monkeypatch.setattr(validation, "real", lambda name, *rest: (asked.append(name), real(name, *rest))[1])
+    for values in ([1.0, 2, np.float32(3)], (1.0, 2.0), [[1.0, 2], (3, 4.0)], []):
+        np.testing.assert_array_equal(number("x", values), np.array(values, float))
+        assert asked == ["x"]
+        asked.clear()
+    assert number("x", [[Fraction(1, 2), 2.0], [3.0, 4.0]]).tolist() == [[0.5, 2.0], [3.0, 4.0]]
+    assert asked == ["x", "x[0]", "x[0][0]", "x[0][1]", "x[1]"]
 
 
 def test_numbers_of_other_kinds_are_taken_for_what_they_are():
