@@ -100,3 +100,9 @@ def test_keys_are_numbered_as_they_appear(distinct):
     none = group_by(keys[:0], distinct)
     assert none is not None
     assert [part.size for part in none] == [0, 0]
+
+
+def test_means_are_told_from_zero_unless_another_origin_is_given():
+    counts, sums, squares = power_sums([1.0, 2.0, 6.0], [0, 0, 0], 1)
+    assert mean_and_scatter(counts[0], sums[0], squares[0]) == (3.0, 14.0)
+    assert mean_and_scatter(counts[0], sums[0], squares[0], 1.0) == (2.0, 14.0)
