@@ -179,15 +179,17 @@ def test_units_of_features_and_responses_do_not_matter():
 
 
 @pytest.mark.parametrize("unit", [1e-20, 1.0, 1e20])
-def test_responses_that_every_client_interpolates_are_told_in_any_unit_of_the_features(unit):
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_responses_that_every_client_interpolates_are_told_in_any_unit(unit, size):
     generator = np.random.default_rng(3)
     Xs = [generator.normal(size=(6, 2)) for _ in range(4)]
-    line = [X @ generator.normal(size=2) for X in Xs]
+    line = [size * X @ generator.normal(size=2) for X in Xs]
     with pytest.raises(ValueError, match="interpolates every response"):
         LinearClients(ML).fit([unit * X for X in Xs], line)
-    near = [y + 1e-6 * generator.standard_normal(6) for y in line]
+    near = [y + 1e-6 * size * generator.standard_normal(6) for y in line]
     rest = sum(np.linalg.lstsq(X, y, rcond=None)[1][0] for X, y in zip(Xs, near, strict=True))
-    assert LinearClients(ML).fit([unit * X for X in Xs], near).sigma2_ == pytest.approx(rest / 16, rel=1e-3)
+    found = LinearClients(ML, tol=1e-12).fit([unit * X for X in Xs], near)
+    assert found.sigma2_ == pytest.approx(rest / 16, rel=1e-3, abs=0)
 
 
 def test_far_from_the_origin_no_digits_are_lost():
@@ -227,6 +229,16 @@ def test_clients_without_rows_have_the_prior():
     assert sd[0] == pytest.approx(np.sqrt(model.covariance_[0, 0] + model.sigma2_))
 
 
+def test_clients_without_rows_leave_an_average_over_priors_as_it_is():
+    """As many as would leave it fewer points, had they a say."""
+    Ys = [np.random.default_rng(3).normal(i % 4, 1.0, 3) for i in range(12)]
+    Xs, none = [np.ones((3, 1))] * 12, 400
+    one = LinearClients().fit(Xs, Ys)
+    two = LinearClients().fit([*Xs, *[np.zeros((0, 1))] * none], [*Ys, *[np.zeros(0)] * none])
+    np.testing.assert_allclose(two.posterior_mean_[:12], one.posterior_mean_, rtol=1e-9)
+    np.testing.assert_allclose(two.posterior_sd_[:12], one.posterior_sd_, rtol=1e-9)
+
+
 def test_what_no_client_shows_stays_unknown():
     """A column of zeros and a column that repeats another: predictions as without them, no certainty along them."""
     Xs, Ys, _ = simulate(30)
@@ -247,6 +259,7 @@ def test_what_no_client_shows_stays_unknown():
         False,
     ]
     known = LinearClients(ML, mu=0.0, covariance=1.0).fit(wide, Ys)
+    assert known.unseen_.shape == (5, 0)
     assert np.isfinite(known.posterior_sd_).all()
     np.testing.assert_allclose(known.posterior_sd_[:, 3], 1.0)
 
@@ -270,17 +283,18 @@ def test_equal_clients_borrow_everything():
     assert model.log_likelihood_ >= exact.log_likelihood_ - 1e-9
 
 
-def test_random_intercepts_of_equal_clients_have_a_closed_form():
+@pytest.mark.parametrize("m", [2, 9])
+def test_random_intercepts_of_equal_clients_have_a_closed_form(m):
     """One-way analysis of variance: the maximum of the likelihood for equal group sizes (Searle et al. 1992, 3.7)."""
     rng = np.random.default_rng(5)
-    Y = rng.normal(2.0, 1.0, (9, 1)) + rng.normal(size=(9, 4))
-    model = LinearClients(ML, tol=1e-9).fit([np.ones((4, 1))] * 9, list(Y))
-    within = np.sum((Y - Y.mean(1, keepdims=True)) ** 2) / (9 * 3)
+    Y = rng.normal(2.0, 9.0 / m, (m, 1)) + rng.normal(size=(m, 4))
+    model = LinearClients(ML, tol=1e-9).fit([np.ones((4, 1))] * m, list(Y))
+    within = np.sum((Y - Y.mean(1, keepdims=True)) ** 2) / (m * 3)
     between = 4 * np.mean((Y.mean(1) - Y.mean()) ** 2)
     assert model.sigma2_ == pytest.approx(within, rel=1e-6)
     assert model.covariance_[0, 0] == pytest.approx((between - within) / 4, rel=1e-6)
-    reml = LinearClients(prior="reml", tol=1e-9).fit([np.ones((4, 1))] * 9, list(Y))
-    assert reml.covariance_[0, 0] == pytest.approx((between * 9 / 8 - within) / 4, rel=1e-6)
+    reml = LinearClients(prior="reml", tol=1e-9).fit([np.ones((4, 1))] * m, list(Y))
+    assert reml.covariance_[0, 0] == pytest.approx((between * m / (m - 1) - within) / 4, rel=1e-6)
 
 
 def test_the_penalty_keeps_variances_from_zero():
@@ -328,6 +342,9 @@ def test_draw_repeats_the_design():
     ("way", "spoil", "says"),
     [
         ({}, lambda Xs, Ys: (Xs[:1], Ys[:1]), "two clients"),
+        ({"mu": MU}, lambda Xs, Ys: (Xs[:1], Ys[:1]), "two clients"),
+        ({"covariance": S}, lambda Xs, Ys: (Xs[:1], Ys[:1]), "two clients"),
+        ({}, lambda Xs, Ys: ([Xs[0], Xs[1][:0]], [Ys[0], Ys[1][:0]]), "two clients"),
         ({}, lambda Xs, Ys: ([], []), "one entry per client"),
         ({}, lambda Xs, Ys: (Xs, Ys[:-1]), "one entry per client"),
         ({}, lambda Xs, Ys: (Xs, None), "one entry per client"),
@@ -337,6 +354,7 @@ def test_draw_repeats_the_design():
         ({}, lambda Xs, Ys: ([X.T for X in Xs], Ys), r"Xs\[0\] must be \(samples"),
         ({}, lambda Xs, Ys: ([0 * X for X in Xs], Ys), "only zeros"),
         ({}, lambda Xs, Ys: (Xs, [X @ MU for X in Xs]), "interpolates"),
+        ({}, lambda Xs, Ys: (Xs, [0 * Y for Y in Ys]), "interpolates"),
         ({}, lambda Xs, Ys: ([X[:1] for X in Xs], [Y[:1] for Y in Ys]), "interpolates"),
         ({"prior": "best"}, lambda Xs, Ys: (Xs, Ys), "prior must be one of"),
         ({"covariance": "round"}, lambda Xs, Ys: (Xs, Ys), "covariance must be one of"),
@@ -378,6 +396,7 @@ def test_other_errors():
 def test_the_model_keeps_its_arguments():
     model = LinearClients(ML, covariance="diagonal")
     assert repr(model) == "LinearClients(prior='marginal-likelihood', covariance='diagonal')"
+    assert LinearClients().get_params()["max_iter"] == 1000
     assert model.set_params(prior="reml").get_params()["prior"] == "reml"
     summary = model.fit(*simulate()[:2]).prior_summary()
     assert summary["correlation"][0][1] == 0
@@ -388,6 +407,9 @@ def test_a_prior_that_is_all_known_takes_no_step_and_noise_alone_takes_some():
     Xs, Ys, _ = simulate(12)
     assert LinearClients(ML, mu=MU, covariance=S, sigma2=0.49).fit(Xs, Ys).n_iter_ == 0
     assert LinearClients(ML, mu=MU, covariance=S).fit(Xs, Ys).n_iter_ > 0
+    assert LinearClients(ML, mu=MU, covariance=0.0).fit(Xs, Ys).n_iter_ == 0  # begins at the mean square, where it ends
+    fits = [LinearClients(ML, mu=u, covariance=u**2).fit(Xs, [u * Y for Y in Ys]) for u in (2.0**-60, 1.0, 2.0**60)]
+    assert len({fit.n_iter_ for fit in fits}) == 1  # in any unit
 
 
 def test_intervals_hold_the_truth_about_as_often_as_they_say():

@@ -21,7 +21,7 @@ from estimators.regression.covariances import (
     read_prior,
     read_shared,
 )
-from estimators.regression.linear_clients import LinearClients, column_spaces, interpolates
+from estimators.regression.linear_clients import LinearClients, column_spaces, evaluate, interpolates
 from estimators.regression.logistic_clients import LogisticClients
 from estimators.regression.nested_logistic import NestedQuadrature
 
@@ -562,6 +562,15 @@ def test_column_spaces_and_interpolation():
     factors = Tallies.of(ClientRows.read(Xs, own)).factors
     assert interpolates(factors, np.ones(3, bool))
     assert not interpolates(factors, np.array([True, False, False]))
+    silent = [np.zeros((1, 3)), *Xs], [np.array([5.0]), *own]  # a response of no features has no coefficients
+    assert not interpolates(Tallies.of(ClientRows.read(*silent)).factors, np.ones(3, bool))
+
+
+def test_four_responses_are_not_told_by_two_levels_and_a_slope():
+    Xs = [np.array([[1.0, 0.3], [1.0, 1.7]]), np.array([[1.0, -0.4], [1.0, 0.9]])]
+    for slopes, whole in (((0.7, 0.7), True), ((0.7, -0.2), False)):
+        Ys = [X @ [level, slope] for X, level, slope in zip(Xs, (2.0, -1.0), slopes, strict=True)]
+        assert interpolates(Tallies.of(ClientRows.read(Xs, Ys)).factors, np.array([True, False])) is whole
 
 
 @pytest.mark.parametrize("shared", range(3))
@@ -578,7 +587,7 @@ def test_the_shared_coefficient_of_an_interpolation_may_be_any(shared):
 
 def test_draws_have_the_fitted_law():
     """Cross products of drawn tallies: of truths and noise, and of what is left beside the features."""
-    Xs, Ys, _ = clients(counts=(6, 4, 9, 1, 5))
+    Xs, Ys, _ = clients(counts=(6, 4, 9, 1, 3))
     model = LinearClients("reml", covariance="diagonal").fit(Xs, Ys)
     truth = RNG(5).normal(size=(5, 2))
     g, own, rest = RNG(6), [], []
@@ -587,10 +596,11 @@ def test_draws_have_the_fitted_law():
         assert np.array_equal(drawn, truth)
         own.append(tallies[2].XtY)
         rest.append([t.factor[-1, -1] ** 2 for t in tallies])
+        assert tallies[3].YtY == pytest.approx(tallies[3].XtY[0] ** 2)  # one row, whose intercept is 1
     XtX = Xs[2].T @ Xs[2]
     np.testing.assert_allclose(np.mean(own, axis=0), XtX @ truth[2], atol=0.45)
     np.testing.assert_allclose(np.cov(np.array(own).T), model.sigma2_ * XtX, rtol=0.2, atol=0.5)
-    left = np.array([4, 2, 7, 0, 3])
+    left = np.array([4, 2, 7, 0, 1])
     np.testing.assert_allclose(np.mean(rest, axis=0), model.sigma2_ * left, rtol=0.13)
     np.testing.assert_allclose(np.var(rest, axis=0), 2 * model.sigma2_**2 * left, rtol=0.3)
     truths = np.array([model.draw(g)[0] for _ in range(1500)])
@@ -762,6 +772,19 @@ def test_a_step_of_scoring_solves_its_equations(shape):
     clipped = factor.root(factor.scoring_step(x, steep, clip=True))
     E = np.linalg.solve(L, clipped @ clipped.T) @ np.linalg.inv(L.T)
     np.testing.assert_allclose(np.linalg.eigvalsh((E + E.T) / 2), 0.05, rtol=1e-9)  # a twentieth at most
+
+
+def test_a_step_of_scoring_of_means_with_known_errors_is_the_textbooks():
+    """Means y_i of variances t_i = v + a_i about 0: v goes by sum((y_i^2 - t_i) / t_i^2) / sum(1 / t_i^2)."""
+    counts, v, noise = np.array([3, 8, 5, 1]), 0.7, 0.4
+    Xs, Ys = [np.ones((n, 1)) for n in counts], [RNG(4).normal(0.5, 1.2, n) for n in counts]
+    data = LinearClients("marginal-likelihood", sigma2=noise).white(Tallies.of(ClientRows.read(Xs, Ys)), np.zeros(1))
+    into = data.coordinates.into
+    state = evaluate(data, into * np.sqrt(v))
+    y, t = np.array([Y.mean() for Y in Ys]), v + noise / counts
+    new = v + np.sum((y**2 - t) / t**2) / np.sum(1 / t**2)
+    found = Factor(into, "scalar").scoring_step(np.sqrt([v]), state, clip=False)
+    np.testing.assert_allclose(found**2, new, rtol=1e-8)
 
 
 def test_warnings_point_at_the_callers_line():
