@@ -127,6 +127,37 @@ def test_a_descent_ends_at_the_first_round_that_changes_little():
     assert max(moved) > 1e-4 * 0.2
 
 
+@pytest.mark.parametrize("discrete", [False, True])
+def test_mixtures_end_at_the_first_round_that_changes_little(discrete):
+    Xs, Ys = alike(-3.0, -1.0, 0.5, 2.0)
+
+    def run(T):
+        if discrete:
+            return gp.discrete_prior(Xs, Ys, mus=[[-1.0], [1.0]], sigma2_x=9.0, T=T, tol=1e-3)
+        ways = {"p": [0.5, 0.5], "mus": [[-1.0], [1.0]], "sigma2_thetas": [1.0, 1.0], "tol": 1e-3}
+        return gp.mixture_descent(Xs, Ys, eta=0.05, T=T, **ways)
+
+    whole = run(5000)
+    last, before, earlier = (run(whole.n_iter - k) for k in range(3))
+    assert (whole.converged, last.converged, before.converged) == (True, True, False)
+    assert before.n_iter == whole.n_iter - 1 > 1
+    names = ("p", "mus") if discrete else ("p", "mus", "sigma2_thetas")
+
+    def moved(new, old):
+        theta = 0.0 if discrete else np.abs(new.thetas - old.thetas).max()
+        return max(theta, *(np.abs(new.population[name] - old.population[name]).max() for name in names))
+
+    assert moved(last, before) <= 1e-3 * (1.0 if discrete else 0.05) < moved(before, earlier)
+
+
+@pytest.mark.parametrize(("theta", "y"), [(0.0, 1.0), (1.0, 1.0)])
+def test_a_variance_of_nought_is_out_of_its_domain(theta, y):
+    """Steps v - 2 (1/2 - theta^2 / 2) and s - 2 (1/2 - (y - theta)^2 / 2) from 1: the first, then the second ends at 0."""
+    with pytest.warns(UserWarning, match="left its domain in round 1"):
+        fit = gp.linear_descent([[[1.0]]] * 2, [[y]] * 2, eta=2.0, T=3, theta=[[theta]] * 2, as_printed=True)
+    assert (fit.population["sigma2_theta"], fit.population["sigma2_x"], fit.n_iter) == (1.0, 1.0, 1)
+
+
 def test_a_blow_up_keeps_what_was_before():
     Xs, Ys = alike(0.0, 0.1, 0.3)
     with pytest.warns(UserWarning, match=r"left its domain in round \d+; kept as before"):

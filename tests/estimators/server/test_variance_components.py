@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from estimators import GaussianMeans
+from estimators.server import variance_components as components
 from estimators.server.strengths import personalization_strengths, personalized_mse
 from estimators.server.variance_components import Restricted, read_design, round_variances, variance_components
 
@@ -80,6 +81,7 @@ def test_units_origins_and_order(unit, origin, order):
     base = variance_components(y, known=variances)
     moved = variance_components(unit * (y + origin)[order], known=unit**2 * variances[order])
     assert moved.estimates["tau2"] == pytest.approx(unit**2 * base.estimates["tau2"], rel=1e-5)
+    assert moved.standard_errors["tau2"] == pytest.approx(unit**2 * base.standard_errors["tau2"], rel=1e-4)
     np.testing.assert_allclose(moved.centre, unit * (base.centre + origin), atol=1e-5 * unit * (1 + np.abs(origin).max()))
 
 
@@ -132,6 +134,8 @@ def test_a_component_at_zero():
 def test_identical_messages():
     found = variance_components(np.ones((5, 3)))
     assert (found.estimates, found.converged, found.log_likelihood) == ({"tau2": 0.0}, True, np.inf)
+    assert (found.standard_errors, found.covariance.tolist(), found.n_iter) == ({"tau2": 0.0}, [[0.0]], 0)
+    assert (found.centre.tolist(), found.variances.tolist()) == ([1.0] * 3, [0.0] * 5)
     noisy = variance_components(np.ones((5, 3)), known=2.0)
     assert noisy.estimates == {"tau2": 0.0}
     assert noisy.log_likelihood == pytest.approx(-7.5 * np.log(4 * np.pi))
@@ -248,6 +252,44 @@ def test_a_search_that_starts_at_its_end_takes_one_step():
     again = Restricted(messages, np.ones((9, 1)), np.zeros(9)).climb(end)
     assert again[2:] == (True, 1)
     assert again[1] >= objective - 1e-9
+
+
+def test_searches_start_with_all_components_with_little_and_with_little_of_all_but_one(monkeypatch):
+    starts, climb = [], Restricted.climb
+    monkeypatch.setattr(Restricted, "climb", lambda self, theta: starts.append(theta) or climb(self, theta))
+    y = np.random.default_rng(4).normal(0, 2, (9, 3))
+    one = variance_components(y)
+    assert [len(start) for start in starts] == [1, 1]
+    assert starts[1] < starts[0] / 100
+    assert one.n_iter == sum(climb(Restricted(y, np.ones((9, 1)), np.zeros(9)), start)[3] for start in starts)
+    starts.clear()
+    variance_components(y, level=[0, 0, 0, 1, 1, 1, 2, 2, 2])
+    whole, little, *others = starts
+    assert (little < whole / 100).all()
+    assert np.array_equal(others, np.where(np.eye(3, dtype=bool), whole, little))
+
+
+def test_a_search_that_is_cut_off_says_so(monkeypatch):
+    monkeypatch.setattr(components, "MAX_ITER", 1)
+    with pytest.warns(RuntimeWarning, match="no convergence in 1 steps") as caught:
+        found = variance_components(np.random.default_rng(4).normal(0, 2, (9, 3)))
+    assert [w.filename for w in caught] == [__file__]
+    assert (found.converged, found.n_iter) == (False, 2)
+
+
+@pytest.mark.parametrize("m", [6, 600])
+def test_whether_samples_tell_their_variance_does_not_depend_on_how_many_clients_there_are(m):
+    """A relative difference of 1e-8 of their numbers does not, and one of 1e-5 does."""
+    y = np.random.default_rng(4).normal(size=m)
+    with pytest.raises(ValueError, match="tau2, sigma2 cannot be told apart"):
+        variance_components(y, n_samples=1 + 1e-8 * (np.arange(m) % 2))
+    assert variance_components(y, n_samples=1 + 1e-5 * (np.arange(m) % 2)).converged
+
+
+@pytest.mark.parametrize(("bad", "says"), [(10, "7, 8, 9 of 12;"), (11, r"7, 8, 9, \.\.\. of 12;")])
+def test_ten_clients_with_bad_messages_are_named(bad, says):
+    with pytest.raises(ValueError, match="in row 0, 1, 2, 3, 4, 5, 6, " + says):
+        variance_components(np.where(np.arange(12)[:, None] < bad, np.nan, np.ones((12, 2))))
 
 
 # --- bad input ------------------------------------------------------------------------------------------------------------
