@@ -151,6 +151,7 @@ def test_algorithm_4_printed_prefers_the_component_that_fits_least():
     near, far = np.exp(-0.5), np.exp(-2.0)
     assert right == pytest.approx((near * -1 + far * 2) / (near + far))
     assert printed == pytest.approx((near**-1 * -1 + far**-1 * 2) / (near**-1 + far**-1))
+    assert gp.printed_mixture_gradient(np.array([[1e3]]), mus, v, 2).tolist() == [[1002.0]]
     Xs, Ys = [np.ones((9, 1))] * 4, [np.full(9, y) for y in (-3.0, -2.0, 2.0, 3.0)]
     ways = {"p": [0.5, 0.5], "mus": [[-1.0], [1.0]], "sigma2_thetas": [1.0, 1.0], "T": 300, "eta": 0.05}
     better, worse = gp.mixture_descent(Xs, Ys, **ways), gp.mixture_descent(Xs, Ys, as_printed=True, **ways)

@@ -127,6 +127,12 @@ def test_a_descent_ends_at_the_first_round_that_changes_little():
     assert max(moved) > 1e-4 * 0.2
 
 
+def test_values_that_are_hard_to_tell_apart_take_all_thousand_rounds():
+    """Centres u and -u of clients at 1 and -1 go to tanh(4 u / sigma2_x): at 4 ever more slowly to 0."""
+    fit = gp.discrete_prior(*alike(-1.0, 1.0), mus=[[-1.0], [1.0]], sigma2_x=4.0, tol=0.0)
+    assert (fit.n_iter, fit.converged) == (1000, False)
+
+
 @pytest.mark.parametrize("discrete", [False, True])
 def test_mixtures_end_at_the_first_round_that_changes_little(discrete):
     Xs, Ys = alike(-3.0, -1.0, 0.5, 2.0)
@@ -158,6 +164,15 @@ def test_a_variance_of_nought_is_out_of_its_domain(theta, y):
     assert (fit.population["sigma2_theta"], fit.population["sigma2_x"], fit.n_iter) == (1.0, 1.0, 1)
 
 
+def test_what_is_at_rest_has_come_to_rest_without_any_tolerance():
+    """Two clients with slopes of 0 in all parameters, to the last bit."""
+    ways = {"Xs": [[[1.0]]] * 2, "theta": [[1.0], [-1.0]], "T": 5, "tol": 0.0, "eta": 0.5}
+    fit = gp.linear_descent(Ys=[[2.0], [-2.0]], as_printed=True, **ways)
+    assert (fit.converged, fit.n_iter, fit.thetas.tolist()) == (True, 1, [[1.0], [-1.0]])
+    fit = gp.mixture_descent(Ys=[[1.5], [-1.5]], p=[1.0], mus=[[0.0]], sigma2_thetas=[2.0], b=1.0, **ways)
+    assert (fit.converged, fit.n_iter, fit.thetas.tolist()) == (True, 1, [[1.0], [-1.0]])
+
+
 def test_a_blow_up_keeps_what_was_before():
     Xs, Ys = alike(0.0, 0.1, 0.3)
     with pytest.warns(UserWarning, match=r"left its domain in round \d+; kept as before"):
@@ -172,6 +187,9 @@ def test_a_blow_up_keeps_what_was_before():
         fit = gp.mixture_descent(Xs, Ys, eta=5.0, T=500, p=[1.0], mus=[[0.0, 0.0]], sigma2_thetas=[1.0])
     assert not fit.converged
     assert np.abs(fit.thetas).max() < 1e100
+    same = gp.mixture_descent(Xs, Ys, eta=5.0, T=fit.n_iter - 1, p=[1.0], mus=[[0.0, 0.0]], sigma2_thetas=[1.0])
+    assert np.array_equal(same.thetas, fit.thetas)
+    assert all(np.array_equal(same.population[name], fit.population[name]) for name in ("p", "mus", "sigma2_thetas"))
     assert set(fit.population) == {"p", "mus", "sigma2_thetas"}
 
 

@@ -140,9 +140,34 @@ def test_zero_updates_and_limits():
     split = robust_pca.robust_pca(np.zeros((4, 3)))
     assert split.converged
     assert not split.sparse.any()
+    assert (split.rank, split.iterations, split.residual, split.gap) == (0, 0, 0.0, 0.0)
     assert robust_pca.aggregation_weights(np.zeros((4, 3))).tolist() == [1 / 3] * 3
     stopped = robust_pca.robust_pca(np.random.default_rng(1).normal(size=(30, 4)), max_iter=2)
     assert (stopped.converged, stopped.iterations) == (False, 2)
+    assert robust_pca.robust_pca(np.ones((3, 2)), mu=10.0, max_iter=1).iterations == 1
+    assert robust_pca.noise_variances(np.ones((3, 2)), block_rows=1, workers=1).blocks == 3
+
+
+def test_a_search_without_end_takes_the_steps_it_is_given_and_else_three_thousand():
+    updates = np.random.default_rng(1).normal(size=(5, 2)) * [1.0, 1e-9]
+    assert robust_pca.robust_pca(updates, tol=1e-300).iterations == 3000
+    assert robust_pca.noise_variances(updates, tol=1e-300).iterations == 3000
+
+
+@pytest.mark.parametrize("unit", [2.0**-40, 2.0**40])
+@pytest.mark.parametrize("method", ["fused", "gram", "svd"])
+def test_gaps_and_whether_they_are_small_enough_have_no_unit(unit, method):
+    updates, _ = noisy_updates(60, 5, 1.0, seed=2)
+    for way in ({"tol": 1e-3}, {"max_iter": 4}):
+        one, other = (robust_pca.robust_pca(u * updates, method=method, **way) for u in (1.0, unit))
+        assert (other.converged, other.iterations, other.rank) == (one.converged, one.iterations, one.rank)
+        np.testing.assert_allclose([other.gap, other.residual], [one.gap, one.residual], rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["gram", "svd"])
+def test_a_singular_value_that_is_the_threshold_is_none(method):
+    found, singular = robust_pca.shrink_singular_values(np.diag([2.0, 1.0]), 1.0, method)
+    assert (found.tolist(), singular.tolist()) == ([[1.0, 0.0], [0.0, 0.0]], [1.0])
 
 
 @pytest.mark.parametrize(
