@@ -9,9 +9,10 @@ from scipy.io import loadmat
 from scipy.special import expit, log_expit
 
 from estimators.numerics.logistic_normal import logistic_normal
-from estimators.regression.client_rows import ClientRows, Tallies
+from estimators.regression import logistic_clients
+from estimators.regression.client_rows import ClientRows, Groups, Tallies
 from estimators.regression.covariances import Coordinates
-from estimators.regression.logistic_clients import Bound, LogisticClients, separating
+from estimators.regression.logistic_clients import Bound, LogisticClients, mixed, separating
 
 ML = "marginal-likelihood"
 
@@ -187,12 +188,36 @@ def test_unseen_directions():
     assert model.predict_proba(0, [[1.0, 0, 0, 1]]) == pytest.approx(0.5, abs=1e-12)
 
 
+def test_a_prior_that_is_all_known_knows_directions_that_are_not_seen():
+    Xs, Ys = [np.column_stack([np.ones(6), np.zeros(6)])] * 2, [[0, 1, 1, 0, 1, 1], [1, 0, 0, 0, 1, 0]]
+    for way in ({}, {"mu": 0.3}, {"covariance": 1.5}):
+        model = LogisticClients(ML, **{"covariance": "diagonal", **way}).fit(Xs, Ys)
+        assert np.isinf(model.posterior_sd_).tolist() == [[False, True]] * 2
+    known = LogisticClients(ML, mu=0.3, covariance=1.5).fit(Xs, Ys)
+    assert known.unseen_.shape == (2, 0)
+    np.testing.assert_allclose(known.posterior_sd_[:, 1], np.sqrt(1.5))
+    assert (known.n_iter_, known.converged_) == (0, True)
+    Xs = [[[1.0, 0.4], [1.0, -0.7], [1.0, 2.0]], [[1.0, -1.3], [1.0, 0.2], [1.0, 0.1]]]
+    borrowing = LogisticClients(ML, mu=0.3, covariance=[1.5, 0.4]).fit(Xs, [[0, 1, 1], [1, 0, 0]])
+    left = np.einsum("mii,i->m", borrowing.posterior_covariance_, 1 / np.array([1.5, 0.4]))
+    np.testing.assert_allclose(borrowing.borrowed_, left / 2, rtol=1e-6)
+
+
+def test_two_labels_of_a_client_are_enough_and_defaults_are_as_said():
+    model = LogisticClients(ML).fit([np.ones((2, 1))] * 6, [[0, 1], [1, 1], [0, 0], [1, 1], [0, 1], [1, 1]])
+    assert model.converged_
+    assert LogisticClients().get_params()["max_iter"] == 1000
+
+
 @pytest.mark.parametrize(
     ("way", "spoil", "says"),
     [
         ({}, lambda Xs, Ys: (Xs, [Y + 1 for Y in Ys]), "only 0 and 1"),
         ({}, lambda Xs, Ys: (Xs, [0 * Y for Y in Ys]), "one label only"),
         ({}, lambda Xs, Ys: (Xs[:1], Ys[:1]), "two clients"),
+        ({"mu": 0.0}, lambda Xs, Ys: (Xs[:1], Ys[:1]), "two clients"),
+        ({"covariance": 1.0}, lambda Xs, Ys: (Xs[:1], Ys[:1]), "two clients"),
+        ({}, lambda Xs, Ys: ([Xs[0], Xs[1][:0]], [Ys[0], Ys[1][:0]]), "two clients"),
         ({}, lambda Xs, Ys: ([X * np.nan for X in Xs], Ys), r"Xs\[0\] holds NaN"),
         ({"prior": "best"}, lambda Xs, Ys: (Xs, Ys), "prior must be one of"),
         ({"covariance": "round"}, lambda Xs, Ys: (Xs, Ys), "covariance must be one of"),
@@ -275,11 +300,48 @@ def test_slopes_of_the_bound_are_those_of_its_value(mu):
     root, h = np.array([[0.9, 0.0], [0.3, 0.6]]), 1e-4
     state = surface.at(root)
     assert state.settled
+    assert not surface.wide
     for i, j in np.ndindex(2, 2):
         step = h * (np.arange(2)[:, None] == i) * (np.arange(2) == j)
         slope = (surface.at(root + step).loss - surface.at(root - step).loss) / (2 * h)
         assert state.by_root[i, j] == pytest.approx(slope, abs=1e-5)
     np.testing.assert_allclose(-2 * state.by_covariance @ root, state.by_root, atol=1e-6)
+
+
+def test_the_bound_bends_about_its_centre_as_its_information_says():
+    """By differences over centres that are given; it leaves out how spreads move, of second order where they are small."""
+    rng = np.random.default_rng(3)
+    Xs = [np.column_stack([np.ones(n), rng.normal(size=n)]) for n in rng.integers(4, 12, 8)]
+    rows = ClientRows.read(Xs, [(rng.random(len(X)) < expit(X @ rng.normal(size=2))) * 1.0 for X in Xs])
+    coordinates, root, h = Coordinates.of(Tallies.of(rows).pooled(), len(rows.Y)), np.array([[0.5, 0.0], [0.2, 0.4]]), 0.02
+
+    def at(phi):
+        return Bound(rows, coordinates, coordinates.out @ phi, 1e-10).at(root)
+
+    learnt = Bound(rows, coordinates, None, 1e-10).at(root)
+    best, unit = learnt.phi, h * np.eye(2)
+    now = at(best)
+    assert now.loss == pytest.approx(learnt.loss, abs=1e-9)
+    bend = [[at(best + u + w).loss - at(best + u - w).loss - at(best - u + w).loss + at(best - u - w).loss for u in unit]
+            for w in unit]  # fmt: skip
+    moved = np.stack([(at(best + u).nu - at(best - u).nu) / (2 * h) for u in unit], axis=-1)
+    for state in (now, learnt):
+        np.testing.assert_allclose(state.information, np.array(bend) / (4 * h * h), rtol=0.02, atol=0.1)
+        np.testing.assert_allclose(state.by_phi, moved, atol=0.02)
+        np.testing.assert_allclose(state.P, np.eye(2) - state.cov)
+        assert state.profiled == 0
+
+    # A wide law of the centre: (1 + phi^2 / 2.5^2)^-(3/2), of curvature 3 / (2.5^2 + phi^2) as a mixture of normal laws.
+    wide = Bound(rows, coordinates, None, 1e-10, True).at(root)
+    size, there = 2.5**2 + wide.phi @ wide.phi, at(wide.phi)
+    law = 1.5 * np.log(size / 2.5**2)
+    assert (wide.loss, wide.law) == (pytest.approx(there.loss + law, abs=1e-9), pytest.approx(law))
+    np.testing.assert_allclose(wide.information, there.information + 3 / size * np.eye(2), rtol=1e-6)
+    slope = [(at(wide.phi + u / 20).loss - at(wide.phi - u / 20).loss) / (2 * h / 20) for u in unit]
+    np.testing.assert_allclose(slope, -3 / size * wide.phi, atol=1e-4)
+    # Without variance between clients and at even odds every label is worth log 2.
+    none = Bound(rows, coordinates, np.zeros(2), 1e-10).at(np.zeros((2, 2)))
+    assert none.loss == pytest.approx(len(rows.Y) * np.log(2), abs=1e-8 * len(rows.Y))
 
 
 @pytest.mark.parametrize("prior", ["bayes", "penalised", "marginal-likelihood"])
@@ -299,8 +361,9 @@ def test_a_warning_tells_where_sds_are_infinite(both):
     Ys = [[1, 1, 1], [1, 1, 1], [0, 0, 0]] + [[0, 1, 1]] * both
     Xs = [np.ones((3, 1))] * len(Ys)
     if both < 2:
-        with pytest.warns(UserWarning, match="^Ys: fewer than two clients have both labels"):
+        with pytest.warns(UserWarning, match="^Ys: fewer than two clients have both labels") as caught:
             LogisticClients().fit(Xs, Ys)
+        assert [w.filename for w in caught] == [__file__]
     else:
         LogisticClients().fit(Xs, Ys)
 
@@ -334,6 +397,84 @@ def test_a_plane_that_separates_is_found_in_any_unit(unit):
     assert 1 in separating(apart)
     mixed = ClientRows(apart.X, np.array([0.0, 1, 0, 1]), np.array([4]))
     assert separating(mixed) == []
+
+
+def test_what_separates_is_named():
+    X = np.column_stack([np.ones(5), [-1.0, -1, -1, 0, 1]])
+    apart = ClientRows(X, np.array([0.0, 0, 0, 1, 1]), np.array([5]))
+    with pytest.raises(ValueError, match=r"labels that Xs\[:, 1\] separates"):
+        LogisticClients().refuse_separated(apart, None)
+    LogisticClients().refuse_separated(apart, np.zeros(2))  # a mu that is given is no matter of likelihoods
+    away = ClientRows(X + np.array([0.0, 5.0]), apart.Y, apart.counts)
+    with pytest.raises(ValueError, match=r"labels that Xs\[:, 0\] and Xs\[:, 1\] together separate"):
+        LogisticClients().refuse_separated(away, None)
+    assert 1 in separating(ClientRows(np.column_stack([X, np.zeros(5)]), apart.Y, apart.counts))
+    twice = ClientRows(np.column_stack([X, X[:, 1], -X[:, 1]]), np.array([0.0, 1, 0, 1, 0]), apart.counts)
+    assert separating(twice) == []
+
+
+def test_clients_with_both_labels_are_told():
+    Ys = [[1.0, 1.0], [0.0, 0.0], [0.0, 1.0], [], [1.0]]
+    assert mixed(ClientRows.read([np.ones((len(Y), 1)) for Y in Ys], Ys)).tolist() == [False, False, True, False, False]
+
+
+@pytest.mark.parametrize(("grouped", "d", "cost"), [(False, 1, 1), (False, 3, 4), (True, 1, 10), (True, 2, 30)])
+def test_the_law_of_covariances_is_in_units_of_a_clients_information(grouped, d, cost, monkeypatch):
+    """n p (1 - p) / m for m clients with rows, p the share of ones after one more of each label; of groups likewise."""
+
+    class Asked(Exception):
+        pass
+
+    def average(at, levels, scales, free, max_iter, tol, m, work):
+        raise Asked(scales, free, max_iter, tol, m, work)
+
+    monkeypatch.setattr(logistic_clients, "average", average)
+    Ys = [[1.0, 0, 1], [1.0], [0.0, 0, 0, 1], [1.0, 1], []]
+    Xs = [np.random.default_rng(1).normal(size=(len(Y), d)) for Y in Ys]
+    with pytest.raises(Asked) as asked:
+        LogisticClients(max_iter=77).fit(Xs, Ys, ["a", "b", "a", "b", "c"] if grouped else None)
+    scales, *rest = asked.value.args
+    one = 10 * 7 / 12 * 5 / 12
+    assert scales == pytest.approx([one / 4, one / 2] if grouped else [one / 4])
+    assert rest == [None, 77, 1e-3, 4, 10_000 // cost]
+    assert isinstance(rest[-1], int)
+
+
+def test_how_likelihoods_are_computed_goes_by_how_many_coefficients_vary():
+    rows = ClientRows.read([np.random.default_rng(1).normal(size=(6, 3))] * 3, [[0.0, 1, 0, 1, 1, 0]] * 3)
+    coordinates, groups = Coordinates.of(Tallies.of(rows).pooled(), 18), Groups.read(["a", "a", "b"], 3, True)
+
+    def kind(likelihood, varying, nested=None, **options):
+        model = LogisticClients(likelihood=likelihood, **options)
+        return type(model.surface(rows, coordinates, None, 1e-5, varying, nested)).__name__
+
+    assert [kind("auto", varying) for varying in (1, 2, 3)] == ["Quadrature", "Quadrature", "Bound"]
+    assert [kind("bound", varying) for varying in (1, 2, 3)] == ["Bound"] * 3
+    assert [kind("quadrature", varying) for varying in (1, 2)] == ["Quadrature"] * 2
+    assert [kind(way, varying, groups) for way in ("auto", "quadrature") for varying in (1, 2)] == ["NestedQuadrature"] * 4
+    for call in (("quadrature", 3), ("auto", 3, groups), ("quadrature", 3, groups), ("bound", 1, groups)):
+        with pytest.raises(ValueError, match="2 coefficients at most that vary"):
+            kind(*call)
+    for prior, wide in (("bayes", True), (ML, False), ("penalised", False)):
+        surface = LogisticClients(prior).surface(rows, coordinates, None, 1e-5, 3, None)
+        assert surface.wide is wide
+
+
+def test_posteriors_count_how_far_off_a_learnt_centre_may_be():
+    """Random intercepts of variance 1 about a centre with a flat law: sums over both."""
+    ones, n = np.array([3, 9, 6, 11]), 14
+    Ys = [np.repeat([1.0, 0.0], [k, n - k]) for k in ones]
+    model = LogisticClients("penalised", covariance=1.0).fit([np.ones((n, 1))] * 4, Ys)
+    theta, mu = np.linspace(-7, 7, 561), np.linspace(-6, 6, 241)
+    prior = np.exp(-((theta - mu[:, None]) ** 2) / 2)
+    each = np.exp(ones[:, None] * log_expit(theta) + (n - ones)[:, None] * log_expit(-theta))
+    whole, first, second = (np.einsum("it,gt->ig", each * theta**power, prior) for power in range(3))
+    chance = whole.prod(axis=0) / whole.prod(axis=0).sum()
+    mean = first / whole @ chance
+    sd = np.sqrt(second / whole @ chance - mean**2)
+    np.testing.assert_allclose(model.posterior_sd_[:, 0], sd, rtol=0.02)
+    np.testing.assert_allclose(model.posterior_mean_[:, 0], mean, atol=0.03)
+    assert np.sqrt(model.mu_covariance_[0, 0]) == pytest.approx(np.sqrt(chance @ mu**2 - (chance @ mu) ** 2), rel=0.02)
 
 
 def test_what_separates_is_the_same_whichever_label_is_called_1():

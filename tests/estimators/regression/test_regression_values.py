@@ -1,6 +1,7 @@
 """Pieces of regressions of many clients, number by number: rounds by hand, coordinates, roots, steps, joint posteriors."""
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from scipy import optimize, stats
 from scipy.special import expit
 
 from estimators.numerics.quadrature import normal_grid
-from estimators.regression import coefficient_model, gauss_hermite
+from estimators.regression import coefficient_model, covariances, gauss_hermite
 from estimators.regression import gradient_personalization as gp
 from estimators.regression.client_rows import ClientRows, Groups, RegressionTally, Tallies
 from estimators.regression.covariances import (
@@ -783,11 +784,17 @@ def test_effects_of_groups_and_clients_by_plain_sums():
             assert found.uh[i, 0, 0] == pytest.approx((x - mean) @ both @ (x - nu), abs=1e-5)
 
 
+def test_independent_coefficients_are_in_units_of_their_features_and_those_of_no_feature_in_units_of_one():
+    X = np.column_stack([np.full(8, 3.0), np.resize([0.5, -0.5], 8), np.zeros(8)])
+    coordinates = Coordinates.of(np.linalg.qr(X, mode="r"), 8)
+    np.testing.assert_allclose(Factor.of("diagonal", coordinates, 4.0).base, 2 * np.diag([1 / 3, 2, 1]), atol=1e-12)
+    mean = (9 + 0.25 + 1) / 3
+    np.testing.assert_allclose(Factor.of("scalar", coordinates, 4.0).base, 2 / np.sqrt(mean) * np.eye(3), atol=1e-12)
+
+
 @pytest.mark.parametrize("shape", ["full", "diagonal", "scalar"])
 def test_a_step_of_scoring_solves_its_equations(shape):
     """Slope = information times step, in the entries of a symmetric E of L (I + E) L'."""
-    from types import SimpleNamespace
-
     g = RNG(3)
     X = g.normal(size=(30, 2))
     factor = Factor.of(shape, Coordinates.of(np.linalg.qr(X, mode="r"), 30), 0.7)
@@ -834,6 +841,79 @@ def test_a_step_of_scoring_of_means_with_known_errors_is_the_textbooks():
     new = v + np.sum((y**2 - t) / t**2) / np.sum(1 / t**2)
     found = Factor(into, "scalar").scoring_step(np.sqrt([v]), state, clip=False)
     np.testing.assert_allclose(found**2, new, rtol=1e-8)
+    silent = Tallies.of(ClientRows.read(Xs, [0 * Y for Y in Ys]))  # takes v to below 0, which is more than to a twentieth
+    state = evaluate(LinearClients("marginal-likelihood", sigma2=noise).white(silent, np.zeros(1)), into * np.sqrt(v))
+    assert v - np.sum(1 / t) / np.sum(1 / t**2) < v / 20
+    assert Factor(into, "scalar").scoring_step(np.sqrt([v]), state, clip=False) is None
+    np.testing.assert_allclose(Factor(into, "scalar").scoring_step(np.sqrt([v]), state, clip=True) ** 2, v / 20)
+
+
+@pytest.mark.parametrize(
+    ("slope", "max_iter", "rounds", "good"),
+    [
+        (0.9995e-3, 100, 1, True),
+        (1.0005e-3, 100, 5, False),
+        (1.1e-3, 21, 3, True),
+        (1.1e-3, 20, 3, True),
+        (-1.0, 100, 1, True),
+    ],
+)
+def test_a_search_goes_on_where_a_larger_covariance_is_likelier(slope, max_iter, rounds, good, monkeypatch):
+    """Five times at most, each of scoring and the other search with the steps that are left; slopes are per client."""
+    given, left = [], []
+
+    def escape(x, by_covariance):
+        given.append(by_covariance)
+        return slope, x + 10.0
+
+    monkeypatch.setattr(covariances, "score", lambda at, factor, x, most, tol: left.append(most) or (x + 1.0, 3))
+    monkeypatch.setattr(covariances, "climb", lambda loss, x, most, tol, m: left.append(most) or (x, 4, True))
+    levels = SimpleNamespace(start=np.zeros(1), count=1, white=None, roots=lambda x: [x], escape=escape)
+    state = SimpleNamespace(by_covariance=np.array([[6.0]]))
+    x, steps, found = covariances.seek(lambda root: state, levels, False, max_iter, 1e-6, 4)
+    assert (steps, found) == (7 * rounds, good)
+    assert x == [rounds + 10.0 * (rounds if rounds == 5 else rounds - 1)]
+    assert given == [1.5] * rounds
+    assert left == [max_iter - 7 * k - step for k in range(rounds) for step in (0, 3)]
+    if rounds == 1:  # with groups there is no scoring
+        levels.count, left[:] = 2, []
+        assert covariances.seek(lambda root: state, levels, False, max_iter, 1e-6, 4)[1:] == (4, True)
+        assert left == [max_iter]
+
+
+@pytest.mark.parametrize(
+    ("slope", "fall", "shape", "size", "steps"),
+    [(4.1e-6, 1.0, "full", 1, 5), (-4.1e-6, 1.0, "full", 1, 5), (3.9e-6, 1.0, "full", 1, 0), (1.0, 0.0, "full", 1, 1),
+     (1.0, -1.0, "full", 1, 1), (1.0, 1.0, "full", 40, 5), (1.0, 1.0, "full", 41, 0), (1.0, 1.0, "diagonal", 41, 5)],
+)  # fmt: skip
+def test_scoring_goes_on_while_slopes_per_client_are_large_and_losses_fall(slope, fall, shape, size, steps):
+    clips = []
+    factor = SimpleNamespace(shape=shape, base=np.zeros((size, size)), pull=lambda by_root: np.array([0.0, by_root]))
+    factor.scoring_step = lambda x, state, clip: clips.append(clip) or x + 1
+
+    def evaluate(x):
+        return SimpleNamespace(loss=-fall * x, by_root=slope, P=np.zeros((4, 1, 1)))
+
+    assert covariances.score(evaluate, factor, 0.0, 5, 1e-6) == (steps if fall > 0 else 0.0, steps)
+    assert clips == [True, True, False, False, False][:steps]
+    factor.scoring_step = lambda x, state, clip: None
+    assert covariances.score(evaluate, factor, 0.0, 5, 1e-6) == (0.0, 0)
+
+
+@pytest.mark.parametrize(("tol", "limit"), [(1e-6, 1e-5), (1e-12, 1e-7)])
+def test_a_search_has_settled_where_slopes_per_client_are_ten_tolerances_or_ten_to_the_minus_seven(tol, limit, monkeypatch):
+    asked, slopes = [], []
+
+    def minimize(each, start, jac, method, options):
+        asked.append((each(start)[0], each(start)[1].tolist(), options["maxiter"], options["gtol"]))
+        return SimpleNamespace(x=start, nit=np.int64(3), jac=np.array([0.0, slopes.pop()]))
+
+    monkeypatch.setattr(optimize, "minimize", minimize)
+    for slope, good in ((0.99 * limit, True), (-0.99 * limit, True), (1.01 * limit, False), (-1.01 * limit, False)):
+        slopes.append(slope)
+        found = climb(lambda x: (6.0, np.array([2.0, 8.0])), np.zeros(2), 0, tol, 4)
+        assert (found[0].tolist(), *found[1:]) == ([0.0, 0.0], 3, good)
+        assert asked.pop() == (1.5, [0.5, 2.0], 1, tol)
 
 
 def test_warnings_point_at_the_callers_line():

@@ -118,6 +118,7 @@ def test_a_draw_is_a_replicate():
     assert abs(again.tau2_ - model.tau2_) < 6 * model.tau2_sd_
     assert "mean" in model.prior_summary()
     assert "mean" not in FederatedMeans(tau2=1.0).fit(np.ones((3, 21)), 1.0).prior_summary()
+    assert FederatedMeans(tau2=1.0).fit(np.ones((3, 20)), 1.0).prior_summary()["mean"] == [1.0] * 20
 
 
 def test_weights_from_anywhere():

@@ -262,11 +262,38 @@ def test_searches_start_with_all_components_with_little_and_with_little_of_all_b
     assert [len(start) for start in starts] == [1, 1]
     assert starts[1] < starts[0] / 100
     assert one.n_iter == sum(climb(Restricted(y, np.ones((9, 1)), np.zeros(9)), start)[3] for start in starts)
-    starts.clear()
-    variance_components(y, level=[0, 0, 0, 1, 1, 1, 2, 2, 2])
-    whole, little, *others = starts
-    assert (little < whole / 100).all()
-    assert np.array_equal(others, np.where(np.eye(3, dtype=bool), whole, little))
+    for levels in ([0, 0, 0, 1, 1, 1, 1, 1, 1], [0, 0, 0, 1, 1, 1, 2, 2, 2]):
+        starts.clear()
+        variance_components(y, level=levels)
+        whole, little, *others = starts
+        assert (little < whole / 100).all()
+        assert np.array_equal(others, np.where(np.eye(max(levels) + 1, dtype=bool), whole, little))
+
+
+def test_the_highest_of_the_maxima_is_taken(monkeypatch):
+    ends = iter([(np.array([1.0]), -3.0, True, 4), (np.array([2.0]), -2.0, False, 9)])
+    monkeypatch.setattr(Restricted, "climb", lambda self, theta: next(ends))
+    theta, converged, iterations = Restricted(np.arange(6.0).reshape(3, 2), np.ones((3, 1)), np.zeros(3)).maximise()
+    assert (theta.tolist(), converged, iterations) == ([2.0], False, 13)
+
+
+def test_steps_are_newtons_where_the_likelihood_is_curved_and_halved_until_it_does_not_fall(monkeypatch):
+    """k / 2 times -log v - t / v, its curvature k (t / v - 1/2) / v^2, has its maximum at the mean square t."""
+    monkeypatch.setattr(components, "MAX_ITER", 1)
+    y = 1e-3 * np.random.default_rng(4).normal(0, 2, (9, 3))
+    model, t = Restricted(y, np.ones((9, 1)), np.zeros(9)), y.var(axis=0, ddof=1).mean()
+    v = 1.2 * t
+    assert model.climb(np.array([v]))[0] == pytest.approx([v + (t / v - 1) / 2 * v / (t / v - 0.5)], rel=1e-7, abs=0)
+    v = 1.95 * t  # hardly curved: the average with the expected one, k / 2 / v^2, leads too far, to 0.05 v
+    assert model.climb(np.array([v]))[0] == pytest.approx([v - 0.5 * 0.95 * v], rel=1e-7, abs=0)
+
+
+def test_a_search_that_comes_to_rest_in_its_last_step_has_done_so(monkeypatch):
+    model = Restricted(np.random.default_rng(4).normal(0, 2, (9, 3)), np.ones((9, 1)), np.zeros(9))
+    iterations = model.climb(np.array([5.0]))[3]
+    for most, found in ((iterations, True), (iterations - 1, False)):
+        monkeypatch.setattr(components, "MAX_ITER", most)
+        assert model.climb(np.array([5.0]))[2:] == (found, most)
 
 
 def test_a_search_that_is_cut_off_says_so(monkeypatch):
@@ -284,6 +311,16 @@ def test_whether_samples_tell_their_variance_does_not_depend_on_how_many_clients
     with pytest.raises(ValueError, match="tau2, sigma2 cannot be told apart"):
         variance_components(y, n_samples=1 + 1e-8 * (np.arange(m) % 2))
     assert variance_components(y, n_samples=1 + 1e-5 * (np.arange(m) % 2)).converged
+
+
+@pytest.mark.parametrize("unit", [1e-7, 1e7])
+def test_samples_may_be_counted_in_any_unit(unit):
+    n = np.array([3.0, 9.0, 20.0, 4.0, 50.0, 7.0, 2.0])
+    y = messages(np.random.default_rng(4), 0.5 + 4 / n, 6)
+    one, other = variance_components(y, n_samples=n), variance_components(y, n_samples=unit * n)
+    assert other.estimates["tau2"] == pytest.approx(one.estimates["tau2"], rel=1e-5)
+    assert other.estimates["sigma2"] == pytest.approx(unit * one.estimates["sigma2"], rel=1e-5, abs=0)
+    assert other.standard_errors["sigma2"] == pytest.approx(unit * one.standard_errors["sigma2"], rel=1e-5, abs=0)
 
 
 @pytest.mark.parametrize(("bad", "says"), [(10, "7, 8, 9 of 12;"), (11, r"7, 8, 9, \.\.\. of 12;")])
