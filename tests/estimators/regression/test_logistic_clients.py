@@ -321,6 +321,7 @@ def test_the_bound_bends_about_its_centre_as_its_information_says():
     learnt = Bound(rows, coordinates, None, 1e-10).at(root)
     best, unit = learnt.phi, h * np.eye(2)
     now = at(best)
+    assert learnt.settled
     assert now.loss == pytest.approx(learnt.loss, abs=1e-9)
     bend = [[at(best + u + w).loss - at(best + u - w).loss - at(best - u + w).loss + at(best - u - w).loss for u in unit]
             for w in unit]  # fmt: skip

@@ -438,6 +438,12 @@ def test_known_priors_are_read():
     assert read_prior(None, "diagonal", 2) == (None, None)
     slack = np.array([[1e6, 1e6 - 1e-4], [1e6, 1e6]])  # symmetric and not negative, but for rounding
     assert read_prior(None, slack, 2)[1].shape == (2, 2)
+    below = np.array([[1.0, 1.0 + 1e-10], [1.0 + 1e-10, 1.0]])  # not negative but for rounding, in any unit
+    for unit in (1e-6, 1e6):
+        assert read_prior(None, unit * below, 2)[1].shape == (2, 2)
+        with pytest.raises(ValueError, match="no negative eigenvalue"):
+            read_prior(None, unit * np.array([[1.0, 1.0 + 1e-6], [1.0 + 1e-6, 1.0]]), 2)
+    assert not read_prior(None, 0.0, 2)[1].any()
     for wrong, says in (
         ([[1.0, 0.2], [0.1, 1.0]], "symmetric"), ([[1.0, 2.0], [2.0, 1.0]], "no negative eigenvalue"),
         (np.eye(3), r"shape \(2,\) or \(2, 2\), got \(3, 3\)"), ("round", "covariance must be"),
@@ -905,6 +911,7 @@ def test_a_search_has_settled_where_slopes_per_client_are_ten_tolerances_or_ten_
     asked, slopes = [], []
 
     def minimize(each, start, jac, method, options):
+        assert options["maxfun"] > options["maxiter"]  # looks at the loss, of which a step takes one at least
         asked.append((each(start)[0], each(start)[1].tolist(), options["maxiter"], options["gtol"]))
         return SimpleNamespace(x=start, nit=np.int64(3), jac=np.array([0.0, slopes.pop()]))
 
