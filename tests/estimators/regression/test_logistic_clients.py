@@ -430,12 +430,12 @@ def test_the_law_of_covariances_is_in_units_of_a_clients_information(grouped, d,
         raise Asked(scales, free, max_iter, tol, m, work)
 
     monkeypatch.setattr(logistic_clients, "average", average)
-    Ys = [[1.0, 0, 1], [1.0], [0.0, 0, 0, 1], [1.0, 1], []]
+    Ys = [[0.0, 0, 1], [1.0], [0.0, 0, 0, 0], [1.0, 1], []]
     Xs = [np.random.default_rng(1).normal(size=(len(Y), d)) for Y in Ys]
     with pytest.raises(Asked) as asked:
         LogisticClients(max_iter=77).fit(Xs, Ys, ["a", "b", "a", "b", "c"] if grouped else None)
     scales, *rest = asked.value.args
-    one = 10 * 7 / 12 * 5 / 12
+    one = 10 * 5 / 12 * 7 / 12
     assert scales == pytest.approx([one / 4, one / 2] if grouped else [one / 4])
     assert rest == [None, 77, 1e-3, 4, 10_000 // cost]
     assert isinstance(rest[-1], int)
