@@ -4,14 +4,14 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import integrate, optimize, stats
 
 from estimators import GaussianMeans, MixtureMeans, SampleMeans
 from estimators.normal_means import mixture_likelihood, point_normal, spike_average, tau2_likelihood
 from estimators.normal_means.mixture_likelihood import Data, Prior
 from estimators.normal_means.point_normal import Likelihood, PointNormalMeans, starting_points, weighted_median
 from estimators.normal_means.sample_means import TLikelihood, variance_grid, variance_spans
-from estimators.normal_means.tau2_likelihood import MarginalLikelihood
+from estimators.normal_means.tau2_likelihood import MarginalLikelihood, RegressionLikelihood
 
 RNG = np.random.default_rng
 Y = np.array([1.3, -0.4, 2.9, 0.2, 4.1, 1.0])
@@ -436,6 +436,26 @@ def test_switches_of_the_likelihood():
         assert known.bounded is bounded
 
 
+def test_switches_and_copies_of_the_likelihood_around_a_plane():
+    basis = np.column_stack([np.ones(9), np.arange(9.0) ** 2])
+    for m, power, bounded in ((6, 0.0, False), (7, 0.0, True), (3, 1.5, False), (4, 1.5, True)):
+        law = RegressionLikelihood(np.arange(float(m)), np.geomspace(1, 2, m), basis[:m], 0.0, "bayes", power)
+        assert law.bounded is bounded
+    slopes, z = basis[:6, 1:], np.sort(Y)
+    law = RegressionLikelihood(Y, V, slopes, 2.0, "bayes", 1.5)
+    other = law.alike(z, slopes, "marginal-likelihood")  # of the clients by their variances, and about 0
+    assert (other.power, other.prior, other.restricted) == (0.0, "marginal-likelihood", False)
+    v = np.sort(V)
+    for tau2 in (0.0, 1.3):
+        w = 1 / (v + tau2)
+        residuals = z - slopes[:, 0] * ((w * slopes[:, 0]) @ z / (w @ slopes[:, 0] ** 2))
+        exact = stats.norm.logpdf(residuals, 0.0, np.sqrt(v + tau2)).sum()
+        assert other.objective(np.array([tau2]))[0] == pytest.approx(exact, rel=1e-12)
+    slopes = slopes / np.linalg.norm(slopes)
+    exact = RegressionLikelihood(3 * slopes[:, 0], np.full(6, 0.7), slopes, 0.0, "reml", 0.0)
+    assert exact.maximise() == (0.0, True)  # of variances that are equal
+
+
 def test_one_client_has_the_closed_form_of_equal_variances():
     alone = MarginalLikelihood(np.array([3.7]), np.array([1.3]), 0.4, "reml")
     assert alone.maximise() == (pytest.approx(3.3**2 - 1.3, rel=1e-15), True)
@@ -451,6 +471,172 @@ def test_the_spread_of_estimates_bounds_the_search():
     assert tau2_likelihood.dot(np.array([1.0, 2.0]), np.array([3.0, 5.0])) == 13.0
     total, mean, sd = tau2_likelihood.summary(np.array([0.0, 1.0, 4.0]), np.array([1.0, 2.0, 1.0]))
     assert (total, mean, sd) == pytest.approx((4.0, 1.5, np.sqrt(2.25)))
+
+
+@pytest.mark.parametrize(("scale", "mu", "most"), [(1.0, None, 4.5**2), (1.0, 0.6, 3.5**2), (0.1, None, 2.6)])
+def test_searches_look_at_every_power_of_four_up_to_the_largest_square(scale, mu, most):
+    """From a quarter of the least variance; every fall of what oscillates no faster is found."""
+    law, looks = MarginalLikelihood(scale * Y, V, mu, "reml"), []
+    assert law.roots(lambda t: looks.append(t.copy()) or -np.ones(t.size), 0.0)[0].tolist() == [0.0]
+    (grid,) = looks
+    np.testing.assert_allclose(grid, [0.0, *(0.3 / 4 * 4.0 ** np.arange(grid.size - 1))], rtol=1e-12)
+    assert grid[-2] < most <= grid[-1]
+
+    def waves(t):  # up and down over a factor of 16 each, and down for good
+        return np.where(
+            t < 0.01, 1.0, np.where(t > 1e3, -1.0, np.cos(np.pi * np.log(np.maximum(t, 0.01) / 0.01) / np.log(16)))
+        )
+
+    found, good = law.roots(waves, 0.0)
+    falls = 0.01 * 16.0 ** (0.5 + 2 * np.arange(3))
+    assert good
+    np.testing.assert_allclose(found, falls[falls < 1e3], rtol=1e-12)
+
+
+def test_searches_go_on_as_long_as_scores_are_positive_and_meet_zeros_on_the_way():
+    law, looks = MarginalLikelihood(Y, V, None, "reml"), []
+    found, good = law.roots(lambda t: looks.append(t.copy()) or 1e9 - t, 0.0)
+    assert (found.tolist(), good) == ([pytest.approx(1e9, rel=1e-12)], True)
+    grid, *more = looks
+    ends = [float(look[0]) for look in more if look[0] > grid[-1]]
+    steps = int(np.ceil(np.log(1e9 / grid[-1]) / np.log(4)))
+    np.testing.assert_allclose(ends[:steps], grid[-1] * 4.0 ** np.arange(1, steps + 1), rtol=1e-12)
+    assert max(ends) == ends[steps - 1] >= 1e9
+    assert law.roots(lambda t: 0.3 - t, 0.0)[0].tolist() == [0.3]  # one of the places that are looked at
+    assert law.roots(np.zeros_like, 0.0)[0].tolist() == [0.0]
+    assert law.roots(lambda t: np.where(t == 0, 0.0, 1 - t), 0.0)[0].tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("ends", [[True, False], [False, True], [True, True]])
+def test_a_search_has_converged_if_every_root_has(ends, monkeypatch):
+    told = iter(ends)
+    monkeypatch.setattr(optimize, "brentq", lambda f, a, b, **_: (a, optimize.OptimizeResult(converged=next(told))))
+    law = MarginalLikelihood(Y, V, None, "reml")
+    found, good = law.roots(lambda t: np.where((t < 0.2) | ((t > 1) & (t < 4)), 1.0, -1.0), 0.0)
+    assert found.size == 2
+    assert bool(good) == all(ends)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.5])
+@pytest.mark.parametrize("mu", [None, 0.1])
+@pytest.mark.parametrize("m", [6, 3000])
+def test_averages_look_around_the_modes_of_log_tau2_as_far_as_the_density_counts(m, power, mu, monkeypatch):
+    """Modes by another optimiser; at the ends what is averaged is below exp(-22) of the top, but not far below."""
+    v = np.exp(RNG(1).uniform(-1, 1, m))
+    law, seen, asked = MarginalLikelihood(RNG(2).normal(0.1, np.sqrt(1.5 + v)), v, mu, "bayes", power), [], []
+    objective, roots = law.objective, law.roots
+
+    def height(w):
+        return objective(np.exp(w)) - power * np.log(law.edge + np.exp(w)) + w
+
+    def asks(score, low, rtol):
+        asked.append((score, low, roots(score, low, rtol)[0]))
+        return roots(score, low, rtol)
+
+    monkeypatch.setattr(law, "objective", lambda tau2s: seen.append(tau2s) or objective(tau2s))
+    monkeypatch.setattr(law, "roots", asks)
+    assert law.integrate()[2]
+    ((slope, _, (mode,)),) = asked
+    h = 1e-4
+    for w in np.array([[-3.0], [0.4], [2.0]]):
+        assert slope(np.exp(w))[0] == pytest.approx(((height(w + h) - height(w - h)) / h)[0], rel=1e-5, abs=1e-5)
+    best = optimize.minimize_scalar(
+        lambda w: -height(np.array([w]))[0], bounds=(-3, 3), method="bounded", options={"xatol": 1e-9}
+    )
+    assert np.log(mode) == pytest.approx(best.x, abs=1.2e-4)
+    places = np.log(np.concatenate(seen))
+    first = next(np.log(look) for look in seen if look.size > 1)
+    assert (first.min(), first.max()) == pytest.approx((places.min(), places.max()), rel=1e-9)
+    ends = height(np.array([places.min(), places.max()])) + best.fun
+    ends[1] += law.bounded * (places.max() - best.x)  # of tau2 itself, where it has a mean
+    assert (ends < -22).all()
+    assert (ends > -22 * 1.4).all()
+    if m > 6:  # as far as a normal one of the same top: the first places that are tried
+        assert [w.size for w in seen].count(1) == 3
+
+
+@pytest.mark.parametrize(("spread", "narrow"), [(1.2, True), (0.6, True), (0.2, False)])
+def test_densities_of_many_clients_are_looked_at_a_few_times_where_a_polynomial_has_them(spread, narrow, monkeypatch):
+    """Of the least degree that leaves exp(-26); else at even steps of 4 arsinh((log tau2 - mode) / 4), and half of them."""
+    v = np.exp(RNG(1).uniform(-1, 1, 8192))
+    law, seen, modes = MarginalLikelihood(RNG(2).normal(0, np.sqrt(spread**2 + v)), v, 0.0, "bayes", 1.5), [], []
+    law.compiled, objective, roots = False, law.objective, law.roots
+    monkeypatch.setattr(law, "objective", lambda tau2s: seen.append(np.log(tau2s)) or objective(tau2s))
+    monkeypatch.setattr(law, "roots", lambda *a, **k: modes.append(roots(*a, **k)) or modes[0])
+    assert law.integrate()[2]
+    ((mode,), _) = modes[0]
+    first, *others = [np.sort(w) for w in seen if w.size > 1]
+    n = first.size
+    if narrow:
+        half = (first[-1] - first[0]) / 2 / np.cos(np.pi / (2 * n))
+        assert half < 0.8
+        assert (half / (2 * np.pi)) ** (n - 1) <= np.exp(-26) < (half / (2 * np.pi)) ** (n - 2)
+        assert not others
+    else:
+        assert first[-1] - first[0] > 1.6
+        u = 4 * np.arcsinh((first - np.log(mode)) / 4)
+        np.testing.assert_allclose(np.diff(u), (u[-1] - u[0]) / 24, rtol=1e-9)
+        for k, more in enumerate(others):
+            assert more.size == 24 * 2**k
+            halves = 4 * np.arcsinh((more - np.log(mode)) / 4)
+            np.testing.assert_allclose(np.diff(halves), (u[-1] - u[0]) / (24 * 2**k), rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [0, 4, 15, 138, 291])  # both, one of the two, or none of them at once
+def test_places_are_halved_until_every_other_one_gives_the_same(seed, monkeypatch):
+    """The same total up to 3e-5, and the same mean of log tau2 up to 3e-5 of its sd."""
+    g = RNG(seed)
+    m = int(g.integers(3, 40))
+    v = np.exp(g.uniform(-3, 3, m))
+    y = g.normal(0, np.sqrt(v + g.choice([0, 0.1, 1, 10])))
+    law, seen = MarginalLikelihood(y, v, None if seed % 2 else 0.0, "bayes", power := float(g.choice([0.5, 1.5]))), []
+    objective = law.objective
+    monkeypatch.setattr(law, "objective", lambda tau2s: seen.append(np.log(tau2s)) or objective(tau2s))
+    assert law.integrate()[2]
+    looks, same = [w for w in seen if w.size > 1], []
+    for k in range(len(looks)):
+        w = np.sort(np.concatenate(looks[: k + 1]))
+        logs = objective(np.exp(w)) - power * np.log(law.edge + np.exp(w)) + w
+        mass = np.exp(logs - logs.max()) * np.gradient(w)
+        mean = w @ mass / mass.sum()
+        apart = abs(w[::2] @ mass[::2] / mass[::2].sum() - mean)
+        sd = np.sqrt((w - mean) ** 2 @ mass / mass.sum())
+        same.append(abs(2 * mass[::2].sum() / mass.sum() - 1) < 3e-5 and apart < 3e-5 * sd)
+    assert same == [False] * (len(looks) - 1) + [True]
+
+
+def test_places_of_a_density_without_shape_are_not_halved_for_ever(monkeypatch):
+    law, seen = MarginalLikelihood(Y, V, None, "bayes", 1.5), []
+    objective, noise = law.objective, RNG(1)
+    monkeypatch.setattr(
+        law, "objective", lambda t: seen.append(t.size) or objective(t) + (noise.normal(size=t.size) if t.size > 1 else 0)
+    )
+    assert law.integrate()[2] is False
+    assert [size for size in seen if size > 1] == [25, *(24 * 2**k for k in range(8))]
+
+
+@pytest.mark.parametrize("power", [0.0, 1.5])
+def test_averages_over_the_spread_are_of_no_unit(power):
+    tau2s, shares, _ = MarginalLikelihood(Y, V, None, "bayes", power).integrate()
+    for k in (-20, 20):
+        others, again, good = MarginalLikelihood(np.ldexp(Y, k), np.ldexp(V, 2 * k), None, "bayes", power).integrate()
+        assert good
+        assert others.size == tau2s.size
+        np.testing.assert_allclose(np.ldexp(others, -2 * k), tau2s, rtol=1e-6)
+        np.testing.assert_allclose(again, shares, rtol=1e-6)
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.5])
+@pytest.mark.parametrize("mu", [None, 0.0])
+@pytest.mark.parametrize("v", [1e-2, 1.0, 1e2])
+def test_densities_of_log_tau2_rise_where_the_search_for_their_modes_begins(v, mu, power, monkeypatch):
+    """Also where estimates do not differ at all."""
+    law = MarginalLikelihood(np.zeros(40), np.append(np.full(39, v), 1.001 * v), mu, "bayes", power)
+    roots, asked = law.roots, []
+    monkeypatch.setattr(law, "roots", lambda score, low, rtol: asked.append((score, low)) or roots(score, low, rtol))
+    assert law.integrate()[2]
+    ((slope, low),) = asked
+    assert slope(np.array([low]))[0] > 0
 
 
 @pytest.mark.parametrize(("sd", "fewer"), [(0.05, 4), (0.3, 9), (0.7, None)])
