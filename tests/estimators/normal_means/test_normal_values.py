@@ -358,7 +358,7 @@ def test_four_nodes_have_the_moments_of_the_normal_law_they_stand_for():
         moments = np.cov(points, bias=True)
         np.testing.assert_allclose(moments[:2, :2], covariance[:2, :2], rtol=1e-10)
         if known:
-            assert (nodes.mode_sds == 0).all()
+            assert nodes.mode_sds.tolist() == [0.0] * 4
         else:
             moments[2, 2] += nodes.mode_sds[0] ** 2
             np.testing.assert_allclose(moments, covariance, rtol=1e-10)
@@ -377,6 +377,9 @@ def test_laws_in_place_of_points_keep_their_moments():
         assert w @ centres[some] == pytest.approx(mean)
         after = w @ (centres[some] - mean) ** 2 + 0.09
         assert after == pytest.approx(variance if kept else 0.09)  # a law narrower than the kernel is the kernel
+        np.testing.assert_allclose(np.diff(centres[some]), np.diff(modes[some]) * np.sqrt(max(0.0, 1 - 0.09 / variance)))
+    ends, _ = spike_average.smoothed(np.zeros((2, 2)), np.array([-1.0, 1.0]), np.full(2, 0.5), 0.6)
+    assert ends.tolist() == pytest.approx([-0.8, 0.8])
 
 
 def test_terms_of_clients_are_bayes_rule_at_every_node():

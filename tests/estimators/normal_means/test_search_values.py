@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import integrate, optimize, stats
+from scipy import integrate, optimize, special, stats
 
 from estimators import GaussianMeans, MixtureMeans, SampleMeans
 from estimators.normal_means import mixture_likelihood, point_normal, spike_average, tau2_likelihood
@@ -214,6 +214,104 @@ def test_the_scan_goes_over_the_whole_range():
     assert len(free) == 7 * logs.size * modes.size
 
 
+@pytest.mark.parametrize(
+    ("m", "scale", "known"),
+    [(12, 1.0, True), (12, 1e-2, False), (12, 60.0, False), (300, 0.3, True), (301, 1.0, True), (301, 1.0, False)],
+)
+def test_lattices_of_priors_have_steps_of_sds_and_keep_all_but_the_rarest(m, scale, known, monkeypatch):
+    """They begin at the top and where the scan is high; without a spike the other parameters stand alone, at even odds."""
+    y, v = sparse(m, 3)
+    y, v = scale * y * np.sqrt(np.mean(1 / v)), v * np.mean(1 / v)
+    asked, grow = [], spike_average.grow
+    monkeypatch.setattr(spike_average, "grow", lambda *a: asked.append((*a, *grow(*a))) or asked[-1][-2:])
+    likelihood = Likelihood(y, v, known)
+    nodes, good = spike_average.average(likelihood, likelihood.maximise(1.0)[0])
+    assert good
+    height, top, steps, seeds, depth, most, index, found = asked[0]
+    d, whole = 2 if known else 3, lambda x: np.column_stack([x, np.zeros((len(x), 3 - x.shape[1]))])
+    np.testing.assert_allclose(height(top + np.eye(d)), spike_average.heights(y, v, whole(top + np.eye(d))), rtol=1e-12)
+    h = 1e-3
+    ends = [height(top + sign * h * np.eye(d)) for sign in (-1, 1)]
+    np.testing.assert_allclose((ends[1] - ends[0]) / (2 * h), 0.0, atol=2e-3)
+    bends = (ends[1] + ends[0] - 2 * height(top[None])) / h**2
+    total = max(np.mean(y**2 - v), 0.1)
+    exact = (0.6 if m <= 300 else 1.2) * np.minimum(1 / np.sqrt(-bends), 1.0)
+    if not known:
+        exact[2] = (0.6 if m <= 300 else 1.2) * max(1.0, np.sqrt(1 + total) / 20) / np.sqrt(m)
+    np.testing.assert_allclose(steps, exact, rtol=1e-3)
+    assert (depth, most) == (10.0, 60_000)
+    points = spike_average.scan(y, v, known, total)
+    high = points[spike_average.heights(y, v, points) > height(top[None]) - 10][:, :d]
+    assert {*map(tuple, seeds)} >= {*map(tuple, np.rint((np.vstack([top, high]) - top) / steps).astype(int))}
+    if len(asked) > 1:
+        *_, steps, _, _, _, index, found = asked[-1]
+    x = whole(top + steps * index)
+    rest = np.unique(index[:, 1:], axis=0)
+    lone = whole(np.column_stack([np.zeros(len(rest)), top[1:] + steps[1:] * rest]))
+    logs = stats.norm.logpdf(y, lone[:, 2:], np.sqrt(v + np.exp(lone[:, 1:2]))).sum(axis=1) + lone[:, 1]
+    logs -= 1.5 * np.log(4 + np.exp(lone[:, 1]))
+    inside = stats.norm.pdf(y, x[:, 2:], np.sqrt(v + np.exp(x[:, 1:2])))
+    slab = 1 / (1 + np.exp(-x[:, :1]))
+    mixed = np.log(slab * inside + (1 - slab) * stats.norm.pdf(y, x[:, 2:], np.sqrt(v))).sum(axis=1)
+    mixed += x[:, 1] - 1.5 * np.log(4 + np.exp(x[:, 1])) + np.log(slab[:, 0] * (1 - slab[:, 0])) + np.log(steps[0])
+    mass = np.exp(np.concatenate([logs, mixed]) - max(logs.max(), mixed.max()))
+    mass /= mass.sum()
+    assert nodes.shares.sum() == pytest.approx(1.0)
+    assert nodes.shares[nodes.slabs == 1].sum() == pytest.approx(mass[: len(rest)].sum(), abs=1e-5)
+    left = np.cumsum(np.sort(mass))[-1 - nodes.shares.size]
+    assert left <= 1e-5 * (1 + 1e-9) < left + np.sort(mass)[-nodes.shares.size] * (1 + 1e-9)
+    law = [np.log(nodes.tau2s), special.logit(np.minimum(nodes.slabs, 1 - 1e-12))]
+    for found, whole_law in zip(
+        law, ([*lone[:, 1], *x[:, 1]], [*np.full(len(rest), special.logit(1 - 1e-12)), *x[:, 0]]), strict=True
+    ):
+        assert nodes.shares @ found == pytest.approx(mass @ np.array(whole_law), abs=1e-3)
+    assert (nodes.mode_sds == (0.0 if known else 0.35 * steps[2])).all()
+    modes = np.concatenate([lone[:, 2], x[:, 2]])
+    assert nodes.shares @ nodes.modes == pytest.approx(mass @ modes, abs=1e-3 * steps[-1])
+    square = nodes.shares @ ((nodes.modes - mass @ modes) ** 2 + nodes.mode_sds**2)
+    assert square == pytest.approx(mass @ (modes - mass @ modes) ** 2, rel=3e-3)
+
+
+@pytest.mark.parametrize(("m", "known"), [(40, True), (40, False), (3000, True), (3000, False)])
+def test_averages_climb_from_the_best_point_or_from_where_a_scan_of_few_clients_is_higher(m, known):
+    starts = []
+
+    class Noted(Likelihood):
+        def climb(self, point):
+            starts.append(point.copy())
+            return super().climb(point)
+
+    y, v = sparse(m, 3)
+    likelihood = Noted(y, v, known)
+    best = Likelihood(y, v, known).maximise(1.0)[0]
+    for point in (best, np.array([9.0, -7.0, 0.0])):
+        starts.clear()
+        spike_average.average(likelihood, point)
+        if m < spike_average.NORMAL:
+            points = np.vstack([point, spike_average.scan(y, v, known, max(np.mean(y**2 - v), 0.1))])
+            point = points[spike_average.heights(y, v, points).argmax()]
+        np.testing.assert_allclose(starts, [point])
+    starts.clear()
+    for point in ([-1e3, -1e3, 0.0], [1e3, 1e3, 0.0]):
+        spike_average.average(likelihood, np.array(point))  # and no overflow
+    assert np.abs(starts).max() <= 61
+
+
+def test_a_climb_of_many_clients_that_does_not_settle_leaves_a_lattice():
+    class Unsure(Likelihood):
+        def climb(self, point):
+            return (*super().climb(point)[:2], False)
+
+    y, v = sparse(3000, 3)
+    best = Likelihood(y, v, True).maximise(1.0)[0]
+    nodes, good = spike_average.average(Unsure(y, v, True), best)
+    normal, _ = spike_average.average(Likelihood(y, v, True), best)
+    assert good
+    assert nodes.shares.size > 4 == normal.shares.size
+    for one, two in ((nodes.slabs, normal.slabs), (np.log(nodes.tau2s), np.log(normal.tau2s))):
+        assert nodes.shares @ one == pytest.approx(normal.shares @ two, abs=0.01)
+
+
 def test_a_lattice_stays_with_its_hill_and_within_its_number():
     """Two hills: only that of the seed grows; all of its points within the depth are there, in any dimension."""
 
@@ -232,6 +330,9 @@ def test_a_lattice_stays_with_its_hill_and_within_its_number():
     assert sorted(both[:, 0]) == [-1, 0, 1, 39, 40, 41]
     some, _ = spike_average.grow(height, np.zeros(2), np.full(2, 0.1), np.zeros((1, 2), int), 8.0, 200)
     assert 200 < len(some) < 400
+    for most, reached in ((0, 0), (2, 1), (3, 2), (4, 2)):  # after one, three, five places
+        some, _ = spike_average.grow(height, np.zeros(1), np.full(1, 0.1), np.zeros((1, 1), int), 8.0, most)
+        assert sorted(some[:, 0]) == list(range(-reached, reached + 1))
 
 
 # --- mixtures -----------------------------------------------------------------------------------------------------------

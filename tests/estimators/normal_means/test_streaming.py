@@ -306,6 +306,26 @@ def test_too_many_variances_are_refused_with_advice():
         _ = tally + GaussianTally(2).add([0.0, 0.0], [8.0, 9.0])
 
 
+def test_tallies_hold_as_many_distinct_values_as_they_say():
+    for kind, name in ((GaussianTally, "max_variances"), (SampleTally, "max_counts")):
+        assert [getattr(kind(*most), name) for most in ((), (1,), (2**31,))] == [4096, 1, 2**31]
+        for wrong in (0, 2**31 + 1):
+            with pytest.raises(ValueError, match=f"{name} must be in"):
+                kind(wrong)
+        assert [getattr(kind(a) + kind(b), name) for a, b in ((2, 3), (3, 2))] == [3, 3]
+    one, two = GaussianTally(1).add([1.0], 2.0), GaussianTally(2).add([1.0, 2.0, 3.0], [2.0, 1.0, 2.0])
+    assert (one.n_clients, two.n_clients, (one + two).n_clients) == (1, 3, 4)
+    with pytest.raises(ValueError, match="max_variances=1 distinct"):
+        one.add([1.0], 3.0)
+    full = SampleTally.of(np.arange(4096) + 1, np.zeros(4096), np.zeros(4096))
+    assert full.n_clients == 4096
+    with pytest.raises(ValueError, match="max_variances=4096 distinct"):
+        full.add([5000], [0.0], [0.0])
+    assert full.gaussian(2.0).n_clients == 4096
+    rows = RowTally.of(["a", "a", "b"], [1.0, 2.0, 5.0])
+    assert [rows.samples(*most).max_counts for most in ((), (2,))] == [4096, 2]
+
+
 def test_what_cannot_be_fitted_is_refused():
     with pytest.raises(ValueError, match="the tally holds 0 clients"):
         GaussianTally().fit()
