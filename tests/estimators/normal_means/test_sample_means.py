@@ -7,6 +7,7 @@ import pytest
 from scipy import integrate, special, stats
 
 from estimators.coverage import coverage
+from estimators.normal_means import sample_means
 from estimators.normal_means.gaussian_means import GaussianMeans
 from estimators.normal_means.prior_inference import (
     coefficient_intervals,
@@ -14,7 +15,7 @@ from estimators.normal_means.prior_inference import (
     mean_squared_error,
     variance_interval,
 )
-from estimators.normal_means.sample_means import SampleMeans, TLikelihood
+from estimators.normal_means.sample_means import SampleLikelihood, SampleMeans, TLikelihood, variance_spans
 from estimators.normal_means.variances import moderated_variances
 
 either_noise = pytest.mark.parametrize("noise", ["expected", "t"])
@@ -317,6 +318,7 @@ def test_rows_that_do_not_suffice_are_named():
         (([1.0, 2, 3], [1.0, 1, 1], 1), "no client's rows differ"),
         (([1.0, 2, 3], [0.0, 0, 0], 5), "no client's rows differ"),
         (([1.0, 2, 3], [1.0, 1], 5), "one entry per client"),
+        (([], [], []), "means, variances and counts must be 1-d with one entry per client"),
         (([1.0, 2, 3], [1.0, 1, -1], 5), "variances must be >= 0"),
         (([1.0, 2, 3], [1.0, 1, 1], [5, 5, 0]), "counts"),
     ):
@@ -328,6 +330,8 @@ def test_rows_that_do_not_suffice_are_named():
         SampleMeans(noise="normal").fit([1.0, 2, 3], [1.0, 1, 1], 5)  # pyright: ignore[reportArgumentType]
     model = SampleMeans().fit([1.0, 2, 3, 7], [1.0, 0.0, 1, 0], [5, 5, 5, 1])  # rows that agree, and a single row
     assert np.isfinite(model.interval()).all()
+    alone = SampleMeans("fixed", mu=0.0, tau2=1.0).fit([1.0], [3.0], 3)  # a variance of 1, as its rows have it
+    assert (alone.posterior_mean_.tolist(), alone.weights_.tolist()) == ([0.5], [0.5])
 
 
 @pytest.mark.parametrize("prior", [{"prior": "fixed", "mu": 0.5, "tau2": 2.0}, {}], ids=["known prior", "averaged"])
@@ -347,6 +351,146 @@ def test_passes_over_the_data_are_counted_one_by_one():
     law.look(0.5, np.array([-1.0, 0.0, 2.0]))
     law.look(0.7, np.array([-1.0, 0.0, 2.0]))
     assert law.passes == 2
+
+
+def test_laws_of_clients_come_in_arrays_as_large_as_they_may_be(monkeypatch):
+    """Those that need about as many variances together, all of them once."""
+    _, y, s2, _ = rows_of(150, 4, seed=5)
+    y[:5] += 30
+    counts = np.where(np.arange(150) < 60, 3, 9)
+    model = SampleMeans().fit(y, s2, counts)
+    monkeypatch.setattr(sample_means, "WORK", most := 2**13)
+    shares = model._nodes[3].size
+    sizes = variance_spans(model.degrees_, width=model.widths(slice(None)))[2]
+    kinds, pieces = np.ceil(8 * np.log2(sizes)), {}
+    for rows, weights, *_ in model.laws():
+        (kind,) = set(kinds[rows])
+        assert weights.shape == (rows.size, shares * sizes[rows].max())
+        assert weights.size <= most
+        np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+        pieces.setdefault(kind, []).append(rows)
+    assert sorted(np.concatenate([rows for parts in pieces.values() for rows in parts])) == list(range(150))
+    assert list(pieces) == sorted(pieces)
+    assert max(map(len, pieces.values())) > 1
+    for kind, parts in pieces.items():
+        assert all((rows.size + 1) * shares * 2 ** (kind / 8) > most for rows in parts[:-1])
+
+
+def test_widths_are_of_what_changes_fastest_by_brute_force_over_variances_and_spreads():
+    """A client's posterior mean, in its sds, by the log of its variance."""
+    _, y, s2, _ = rows_of(12, 4, seed=5)
+    y[:2] += [30, -8]
+    for model in (SampleMeans().fit(y, s2, 4), SampleMeans("fixed", mu=1.0, tau2=0.3).fit(y, s2, 4)):
+        tau2s, (y_, v), mus = model._nodes[0], model._scaled, np.broadcast_to(model.centres()[0], (12, model._nodes[0].size))
+        low, high = sample_means.ends(model.degrees_)
+        exact = []
+        for i in range(12):
+            u = np.linspace(low[i], high[i], 4001)[:, None]
+            noise = v[i] * np.exp(-u)
+            moves = np.abs(y_[i] - mus[i]) * tau2s * noise / (tau2s + noise) ** 2
+            exact.append(np.min(np.sqrt(tau2s * noise / (tau2s + noise)) / moves))
+        np.testing.assert_allclose(model.widths(slice(None)), exact, rtol=1e-4)
+        np.testing.assert_allclose(model.widths(slice(3, 5)), exact[3:5], rtol=1e-4)
+    for prior, mu in (("bayes", None), ("bayes", 1.0), ("reml", None), ("reml", 1.0)):  # is it taken for true?
+        assert SampleMeans(prior, mu).fit(y, s2, 4).independent == ((prior, mu) == ("reml", 1.0))
+    still = SampleMeans("fixed", mu=1.0, tau2=0.0).fit(y, s2, 4)
+    assert np.isinf(still.widths(slice(None))).all()
+    assert still.posterior_cdf(1.0).tolist() == [1.0] * 12  # all are at the centre
+    assert still.posterior_cdf(1.0, strict=True).tolist() == [0.0] * 12
+
+
+@pytest.mark.parametrize("df", [4.0, 8.0, 30.0, 100.0, 1e3, 1e6])
+@pytest.mark.parametrize("reach", [None, 0.5, 900.0])
+def test_ends_of_variances_are_where_they_are_unlikely_given_rows_and_a_residual(df, reach):
+    """The log density of chi-square(df) by its log, with that of a residual, less than that of its top by 20 to 24."""
+    df, e2 = np.array([df]), reach or 0.0
+    low, high = sample_means.ends(df) if reach is None else sample_means.ends(df, reach)
+    sizes = -np.array([df * u - (df + e2) * np.exp(u) for u in (low, np.log(df / (df + e2)), high)])[:, 0] / 2
+    assert 19.8 < sizes[0] - sizes[1] < 24.2
+    if not e2:
+        assert 20 < sizes[2] - sizes[1] < 24.2
+
+
+def test_grids_of_variances_have_as_few_values_as_their_steps_allow():
+    """Steps h with h^-2 at least df / 2 + 4, and what changes within a width adds its own: 1001 values at most."""
+    df = np.array([1.5, 4.0, 60.0, 1e3, 7.0, np.inf])
+    for width in (None, np.array([0.3, 2.0, 0.05, np.inf, 1e-9, 0.1])):
+        low, high, sizes = variance_spans(df) if width is None else variance_spans(df, width=width)
+        np.testing.assert_array_equal((low, high), sample_means.ends(df))
+        needed = df / 2 + 4 + (0 if width is None else 1 / width**2)
+        for i in range(5):
+            if width is None or width[i] > 1e-3:
+                steps = np.array([sizes[i] - 2, sizes[i] - 1]) / (high[i] - low[i])
+                assert steps[0] ** 2 < needed[i] <= steps[1] ** 2
+        assert sizes[-1] == 1
+        assert width is None or sizes[4] == 1001
+    far = variance_spans(df[:5], np.full(5, 9.0))
+    np.testing.assert_array_equal(far[:2], sample_means.ends(df[:5], 9.0))
+
+
+def test_likelihoods_of_means_far_from_the_others_and_what_is_left_of_them():
+    """t laws with normal noise by quadrature where a residual is 300 sds; twelve sds are no less of many degrees."""
+    y, v, df = np.array([0.3, 30.0, -0.2, 0.1]), np.array([0.01, 0.01, 0.04, 0.02]), np.array([5.0, 5.0, 8.0, 6.0])
+    law = TLikelihood(y, v, df, np.full((4, 1), 0.5), 0.0, "marginal-likelihood", 1.5)
+    exact = 0.0
+    for mean, s2, d in zip(y, v, df, strict=True):
+
+        def density(u, mean=mean, s2=s2, d=d):  # u: log of chi-square(d) / d
+            noise = 0.02 + s2 * np.exp(-u)
+            return stats.norm.pdf(mean, 0.0, np.sqrt(noise)) * stats.chi2.pdf(d * np.exp(u), d) * d * np.exp(u)
+
+        exact += np.log(integrate.quad(density, -25, 5, epsabs=0, epsrel=1e-10, limit=500, points=[-10, -8, -6, -3, 0])[0])
+    assert law.objective(np.array([0.02]), mu=np.zeros(1), restricted=False)[0] == pytest.approx(exact, rel=1e-6)
+    ((gamma,),) = law.centre(np.array([0.02]))[0]
+    order = np.argsort(v, kind="stable")
+    np.testing.assert_allclose(law.residuals(0.02), y[order] - gamma / 2, rtol=1e-9)
+    assert (law.power, law.alike(y, law.basis, "reml").power) == (1.5, 0.0)
+    for k in (-10, 10):  # slopes are of no unit
+        scaled = TLikelihood(np.ldexp(y, k), np.ldexp(v, 2 * k), df, law.basis, 0.0, "reml", 0.0)
+        plain = TLikelihood(y, v, df, law.basis, 0.0, "reml", 0.0)
+        for tau2 in (0.0, 0.02):
+            found = np.ldexp(scaled.score(np.array([np.ldexp(tau2, 2 * k)])), 2 * k)
+            assert found == pytest.approx(plain.score(np.array([tau2])), rel=1e-6)
+    y, v = np.array([2e-3, -1e-3, 5e-4, 1.0]), np.array([1e-6, 1e-6, 2e-6, 1.0])
+    wide = TLikelihood(y, v, df, np.full((4, 1), 0.5), 0.0, "marginal-likelihood", 0.0)
+    ends = wide.objective(np.array([0.999e-6, 1.001e-6]))
+    assert wide.score(np.array([1e-6]))[0] == pytest.approx(2 * (ends[1] - ends[0]) / 2e-9, rel=1e-3)
+    sure = SampleLikelihood(np.array([12.0, 0.5, -1.0]), np.ones(3), np.full(3, 1e6), np.zeros((3, 0)), 0.0, "reml", 0.0)
+    assert sure.squares(np.zeros(1))[0] == pytest.approx(12**2 + 0.5**2 + 1, rel=1e-4)
+
+
+@pytest.mark.parametrize("seed", [3, 7, 8, 13, 16])
+def test_steps_to_the_best_centre_are_halved_where_they_go_too_far(seed, monkeypatch):
+    """Two groups and few degrees of freedom: Newton's steps alone would fall; the end is a maximum above the start."""
+    g = np.random.default_rng(seed)
+    m = int(g.integers(3, 8))
+    y = g.normal(0, 1, m)
+    y[: m // 2] += g.choice([3, 10, 30])
+    law = TLikelihood(y, np.exp(g.uniform(-4, 1, m)), g.uniform(1.2, 4, m), np.full((m, 1), m**-0.5), 0.0, "reml", 0.0)
+    seen, look = [], law.look
+
+    def noted(tau2, residual):
+        found = look(tau2, residual)
+        seen.append((float(law.gamma[0]), found[0]))
+        return found
+
+    monkeypatch.setattr(law, "look", noted)
+    top, information = law.best(0.01)
+    last, height, halved = *seen[0], 0
+    for (at, value), (after, _) in zip(seen[1:], [*seen[2:], (law.gamma[0], 0.0)], strict=True):
+        if value < height - 1e-9:
+            assert after == pytest.approx((at + last) / 2, rel=1e-12)
+            halved += 1
+        else:
+            last, height = at, value
+    assert halved > 0
+    assert len(seen) < 30
+    assert top == pytest.approx(height, rel=1e-12)
+    assert top > seen[0][1]
+    h = 1e-4
+    ends = [law.objective(np.array([0.01]), law.start + law.gamma + d, restricted=False)[0] for d in (-h, 0.0, h)]
+    assert (ends[2] - ends[0]) / (2 * h) == pytest.approx(0.0, abs=1e-5)
+    assert -(ends[0] + ends[2] - 2 * ends[1]) / h**2 == pytest.approx(information[0, 0], rel=1e-3)
 
 
 def test_grids_of_variances_are_as_fine_as_a_client_far_from_the_centre_needs():
