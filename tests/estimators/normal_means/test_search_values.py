@@ -8,7 +8,7 @@ from scipy import integrate, optimize, special, stats
 
 from estimators import GaussianMeans, MixtureMeans, SampleMeans
 from estimators.normal_means import mixture_likelihood, point_normal, spike_average, tau2_likelihood
-from estimators.normal_means.mixture_likelihood import Data, Prior
+from estimators.normal_means.mixture_likelihood import Data, Prior, split
 from estimators.normal_means.point_normal import Likelihood, PointNormalMeans, starting_points, weighted_median
 from estimators.normal_means.sample_means import TLikelihood, variance_grid, variance_spans
 from estimators.normal_means.tau2_likelihood import MarginalLikelihood, RegressionLikelihood
@@ -239,6 +239,7 @@ def test_lattices_of_priors_have_steps_of_sds_and_keep_all_but_the_rarest(m, sca
     if not known:
         exact[2] = (0.6 if m <= 300 else 1.2) * max(1.0, np.sqrt(1 + total) / 20) / np.sqrt(m)
     np.testing.assert_allclose(steps, exact, rtol=1e-3)
+    np.testing.assert_allclose(steps[2:], exact[2:], rtol=1e-9)
     assert (depth, most) == (10.0, 60_000)
     points = spike_average.scan(y, v, known, total)
     high = points[spike_average.heights(y, v, points) > height(top[None]) - 10][:, :d]
@@ -395,6 +396,170 @@ def test_climbs_of_mixtures_end_at_a_maximum():
     assert good
     assert found.tau2s.tolist() == [0.0]
     assert found.mus[0, 0] == pytest.approx(1.0)
+
+
+def test_few_data_are_a_sample_of_themselves_and_of_many_two_thousand_are_drawn():
+    y, v = np.arange(4001.0)[:, None], 1 + np.arange(4001.0)
+    few = Data(y[:4000], v[:4000], "points")
+    assert few.sample(RNG(1)) is few
+    some = Data(y, v, "points").sample(RNG(1))
+    rows = some.y[:, 0].astype(int)
+    assert np.unique(rows).tolist() == rows.tolist()
+    assert rows.size == 2000
+    assert (some.v == v[rows]).all()
+    assert some.components == "points"
+
+
+def test_limits_of_mixtures_data_and_parameters():
+    close = Data(0.1 * POINTS, V, "gaussian")  # of less spread than noise
+    assert close.tau2 == pytest.approx(1e-3 * ((0.1 * POINTS - close.centre) ** 2).mean(), rel=1e-12)
+    x = np.array([800.0, 800 + np.log(2), 0.0, 1.0, 0.5, 0.5])
+    np.testing.assert_allclose(Data(POINTS[:, :1], V, "gaussian").unpack(x, 2)[0], [1 / 3, 2 / 3], rtol=1e-12)
+    alike = Data(np.zeros((5, 1)), np.ones(5), "gaussian")
+    for p, moved in ((2e-13, False), (2e-12, True)):  # a component is empty below 1e-12 of the clients, and stays
+        shares, mus, tau2s, _ = alike.em(np.array([1.0, p]), np.array([[0.0], [0.5]]), np.array([0.0, 0.3]))
+        assert shares[1] == pytest.approx(p * np.exp(-0.125 / 1.3) / np.sqrt(1.3))
+        assert mus.ravel().tolist() == [0.0, 0.0 if moved else 0.5]
+        assert tau2s[1] == pytest.approx(0.3 / 1.3 if moved else 0.3)
+
+
+class NotedData(Data):
+    """Data that note where climbs begin and where they end."""
+
+    def __init__(self, y, v, components, name, calls):
+        super().__init__(y, v, components)
+        self.name, self.calls = name, calls
+
+    def climb(self, prior, longest, tol):
+        found = super().climb(prior, longest, tol)
+        self.calls.append((self.name, prior, longest, tol, found))
+        return found
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("longest", [60, 300])
+def test_the_best_of_all_starts_go_on_and_so_do_the_splits_of_the_prior_before(many, longest):
+    """Twenty steps of EM from each start, four climb, as do the splits; of many data three are compared, one climbs."""
+    g, calls = RNG(2), []
+    y, v = g.normal(0, 2, (60, 1)) + np.where(g.random((60, 1)) < 0.5, -3, 3), np.full(60, 0.5)
+    data = NotedData(y, v, "gaussian", "all", calls)
+    few = NotedData(y[:40], v[:40], "gaussian", "few", calls) if many else data
+    previous = Prior(np.array([0.4, 0.6]), np.array([[-3.0], [3.0]]), np.array([3.0, 2.0]), -1e9)
+    found = mixture_likelihood.learn(data, few, 3, 7, longest, 1e-9, RNG(5), previous)
+    begun, generator = [], RNG(5)
+    for i in range(7):
+        prior = mixture_likelihood.begin(few, 3, i, generator)
+        for _ in range(20):
+            prior = few.em(*prior)[:3]
+        begun.append((few.weigh(*prior)[0], prior))
+    begun.sort(key=lambda pair: -pair[0])
+    first = [call for call in calls if call[0] == few.name][:6]
+    for (_, prior, most, tol, _), (value, exact) in zip(first, begun[:4], strict=False):
+        assert prior.value == pytest.approx(value, rel=1e-12)
+        np.testing.assert_allclose(prior.mus, exact[1], rtol=1e-12)
+        assert (most, tol) == (min(longest, 100) if many else longest, 1e-9)
+    for component, (_, prior, *_) in enumerate(first[4:]):
+        exact = split(few, previous, component)
+        np.testing.assert_allclose(prior.mus, exact.mus)
+        assert prior.value == pytest.approx(few.weigh(*exact[:3])[0], rel=1e-12)
+    ends = sorted((call[-1] for call in first), key=lambda run: -run[0].value)
+    if many:
+        heights = [data.weigh(*run[0][:3])[0] for run in ends[:3]]
+        (_, prior, most, tol, last), *more = calls[6:]
+        assert not more
+        assert (prior.value, most, tol) == (pytest.approx(max(heights), rel=1e-12), longest, 1e-9)
+        np.testing.assert_allclose(prior.mus, ends[int(np.argmax(heights))][0].mus)
+        assert found is last
+    else:
+        assert len(calls) == 6
+        assert found is ends[0]
+    # No prior with fewer components is better: one that is stays, with a component in two halves.
+    best = previous._replace(value=1.0)
+    kept, trace, _ = mixture_likelihood.learn(data, few, 3, 1, longest, 1e-9, RNG(5), best)
+    assert kept.p.tolist() == [0.2, 0.6, 0.2]
+    assert kept.mus.ravel().tolist() == [-3.0, 3.0, -3.0]
+    assert kept.tau2s.tolist() == [3.0, 2.0, 3.0]
+    assert (kept.value, trace.tolist()) == (1.0, [1.0])
+    calls.clear()
+    mixture_likelihood.learn(data, few, 3, 2, longest, 1e-9, RNG(5), None)
+    assert len(calls) == (3 if many else 2)
+
+
+class ToldData(Data):
+    """Four clients of a mixture of one Gaussian, whose heights at (log p, centre, variance) and derivatives are told."""
+
+    def __init__(self, height, slopes, bends):
+        super().__init__(np.zeros((4, 1)), np.ones(4), "gaussian")
+        self.height, self.slopes, self.bends, self.looks = height, np.array(slopes), np.diag(bends), []
+
+    def pack(self, prior):
+        return np.array([0.0, *prior.mus, *prior.tau2s])
+
+    def unpack(self, x, k):
+        return x[:1], x[1:2], x[2:]
+
+    def weigh(self, p, mus, tau2s):
+        self.looks.append((float(mus[0]), float(tau2s[0])))
+        return (self.height(float(mus[0]), float(tau2s[0])),)
+
+    def derivatives(self, x, k):
+        return self.slopes.copy(), self.bends.copy()
+
+    def run(self, value, longest=200, tol=1e-9, tau2=1.0):
+        self.looks.clear()
+        return self.climb(Prior(np.ones(1), np.zeros(1), np.array([tau2]), value), longest, tol)
+
+
+@pytest.mark.parametrize("bend", [-1.0, -100.0, -0.01])
+def test_climbs_of_mixtures_are_damped_eight_times_as_much_where_they_fall(bend):
+    """By a thousandth of the curvature, or of one, at first; they end where damping is 1e8 or nothing is left to gain."""
+    told = ToldData(lambda mu, tau2: 1.0 if mu == 0 else 0.0, [0.0, 1.0, 0.0], [-1.0, bend, -1.0])
+    scale = max(1.0, -bend)
+    found, trace, good = told.run(1.0)
+    damping = 1e-3 * 8.0 ** np.arange(14)
+    assert damping[-2] < 1e8 < damping[-1]
+    np.testing.assert_allclose(told.looks, np.column_stack([1 / (damping * scale - bend), np.ones(14)]), rtol=1e-12)
+    assert (found.mus.tolist(), found.value, trace.tolist(), good) == ([0.0], 1.0, [1.0], False)
+    large = ToldData(lambda mu, tau2: 1e9 if mu == 0 else 0.0, [0.0, 1.0, 0.0], [-1.0, bend, -1.0])
+    large.run(1e9)
+    gains = 4 / (damping * scale - bend)
+    assert len(large.looks) == 1 + np.argmax(gains <= 1e-5)
+    largest = 1 / np.sqrt(scale)
+    for tol, settled, looks in ((largest, True, 0), (largest * 0.999, True, 14), (largest * 1.001e-3, True, 14)):
+        assert told.run(1.0, tol=tol)[2] is settled
+        assert len(told.looks) == looks
+    assert told.run(1.0, tol=largest * 0.999e-3)[2] is False
+
+
+def test_climbs_of_mixtures_are_damped_an_eighth_as_much_where_they_rise():
+    told = ToldData(lambda mu, tau2: mu, [0.0, 1.0, 0.0], [-1.0, 0.0, -1.0])
+    found, trace, good = told.run(0.0, longest=14)
+    steps = 1 / np.maximum(1e-3 / 8.0 ** np.arange(14), 1e-12)
+    np.testing.assert_allclose([mu for mu, _ in told.looks], np.cumsum(steps), rtol=1e-12)
+    np.testing.assert_allclose(trace, [0.0, *np.cumsum(steps)], rtol=1e-12)
+    assert (found.value, good) == (trace[-1], False)
+    mixed = ToldData(lambda mu, tau2: mu, [0.0, 1.0, 0.0], [-1.0, 1.0, -1.0])  # bent upwards: damped until it is not
+    mixed.run(0.0, longest=1)
+    np.testing.assert_allclose(mixed.looks, [(1 / (1e-3 * 8**4 - 1), 1.0)], rtol=1e-12)
+    level = ToldData(lambda mu, tau2: 0.0, [0.0, 1.0, 0.0], [-1.0, -1.0, -1.0])
+    assert level.run(0.0)[1].tolist() == [0.0]  # no step on a plain
+
+
+def test_variances_of_mixtures_stay_at_zero_unless_it_is_uphill():
+    slopes = np.array([0.0, 0.5, -3.0])
+    told = ToldData(lambda mu, tau2: mu - tau2, slopes, [-1.0, -1.0, -1.0])
+    told.run(-0.1, longest=1, tau2=0.1)
+    assert told.looks == [(pytest.approx(0.5 / 1.001), 0.0)]  # and no farther
+    told.run(0.0, longest=1, tau2=0.0)
+    assert told.looks == [(pytest.approx(0.5 / 1.001), 0.0)]
+    assert told.run(0.0, tau2=0.0, tol=0.5)[2] is True  # slopes below zero do not count there
+    assert told.run(-0.1, tau2=0.1, tol=0.5, longest=1)[2] is False
+    up = ToldData(lambda mu, tau2: mu + tau2, -slopes, [-1.0, -1.0, -1.0])
+    up.run(0.0, longest=1, tau2=0.0)
+    assert up.looks == [(pytest.approx(-0.5 / 1.001), pytest.approx(3 / 1.001))]
+    flat = ToldData(lambda mu, tau2: 1.0 + mu, [0.0, 0.5, 0.0], [-1.0, -1.0, -1.0])
+    flat.run(1.0, longest=1, tau2=0.0)
+    assert flat.looks == [(pytest.approx(0.5 / 1.001), 0.0)]
 
 
 @pytest.mark.parametrize("components", ["gaussian", "points"])
