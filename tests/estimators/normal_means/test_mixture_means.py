@@ -10,6 +10,7 @@ from scipy import integrate, stats
 
 from estimators import GaussianMeans, MixtureMeans
 from estimators.closed_forms import mixture
+from estimators.normal_means import mixture_means, mixture_sampling
 from estimators.normal_means.mixture_likelihood import Data, Prior
 
 
@@ -134,6 +135,68 @@ def test_averages_over_priors_are_of_no_unit():
     _, y, v = sample(40, [0.5, 0.5], [-2, 2], [0.5, 0.5], 4)
     plain, moved = (MixtureMeans(k=2).fit(scale * y, scale**2 * v) for scale in (1.0, 3.0))
     np.testing.assert_allclose(moved.interval(), 3 * np.array(plain.interval()), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("k", "components", "m", "mixed", "wanted", "draws"),
+    [(2, "gaussian", 60, 500_000, 2, 200), ("bic", "gaussian", 60, 60 * 4 * 100, 4, 100),
+     ("bic", "points", 60, 500_000, 4, 25), (2, "gaussian", 60, 1, 2, 25),
+     ("bic", "gaussian", 3, 500_000, 3, 200), (5, "gaussian", 60, 60 * 5 * 30, 5, 30)],
+)  # fmt: skip
+def test_averages_begin_at_the_fit_and_draw_four_sweeps_apart_after_as_many(
+    k, components, m, mixed, wanted, draws, monkeypatch
+):
+    """In units of the noise, from the centre; a number that was searched for leaves room for more components."""
+    asked = []
+
+    def chain(generator, *arguments):
+        asked.append(arguments)
+        weights, centres, tau2s = arguments[5:8]
+        return tuple(np.stack([part, part]) for part in (weights, centres, tau2s))
+
+    monkeypatch.setattr(mixture_sampling, "chain", chain)
+    monkeypatch.setattr(mixture_means, "MIXED", mixed)
+    _, y, v = sample(m, [0.5, 0.5], [-200, 200], [30, 30], 3)
+    v = v * 1e4
+    model = MixtureMeans(k, components, restarts=2).fit(y, v)
+    averaged = model.averaged()
+    ((z, noise, reach2, strength, points, p, mus, tau2s, burn, every, number),) = asked
+    unit, centre = np.mean(1 / v) ** -0.5, np.average(y, weights=1 / v)
+    np.testing.assert_allclose(z[:, 0], (y - centre) / unit, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(noise, v / unit**2, rtol=1e-12)
+    assert reach2 == pytest.approx(max(1.0, np.abs(z).max() ** 2))
+    extra = wanted - model.k_
+    assert (strength, points) == (1.0 if extra == 0 else 1 / wanted, components == "points")
+    np.testing.assert_allclose(p, np.append(model.p_, np.full(extra, 1e-3)) / (1 + 1e-3 * extra), rtol=1e-12)
+    np.testing.assert_allclose(mus[:, 0], np.append((model.mus_ - centre) / unit, np.zeros(extra)), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(tau2s, np.append(model.tau2s_ / unit**2, np.full(extra, float(not points))), rtol=1e-9)
+    assert (burn, every, number) == (4 * draws, 4, draws)
+    if extra == 0:
+        np.testing.assert_allclose(averaged.posterior_mean_, model.posterior_mean_, rtol=1e-7)
+        np.testing.assert_allclose(averaged.posterior_sd_, model.posterior_sd_, rtol=1e-7)
+    asked.clear()
+    MixtureMeans(1).fit([0.1, 0.0, -0.1], 1.0).averaged()
+    assert asked[0][2] == 1.0  # centres are looked for as far as the noise, at least
+
+
+def test_bootstraps_learn_again_from_two_thousand_clients_at_most_with_two_starts(monkeypatch):
+    fits = []
+
+    class Noted(MixtureMeans):
+        def fit(self, estimates, variances):
+            fits.append((len(estimates), self.restarts, self.k, {*np.round(variances, 12)}))
+            return super().fit(estimates, variances)
+
+    assert (mixture_means.LEARNERS, mixture_means.REFITS) == (2000, 25)
+    _, y, v = sample(40, [0.5, 0.5], [-2, 2], [0.5, 0.5], 3)
+    for most, restarts, size, few in ((30, 3, 30, 2), (40, 1, 40, 1)):
+        monkeypatch.setattr(mixture_means, "LEARNERS", most)
+        model = Noted(2, restarts=restarts).fit(y, v)
+        fits.clear()
+        low, high = model.interval(0.9, "bootstrap")
+        assert [fit[:3] for fit in fits] == [(size, few, 2)] * 25
+        assert all(len(fit[3]) == size and fit[3] <= {*np.round(v, 12)} for fit in fits)
+        assert (low < high).all()
 
 
 def test_two_dimensions():
