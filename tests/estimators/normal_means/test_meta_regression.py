@@ -212,6 +212,23 @@ def test_more_clients_than_a_block():
     np.testing.assert_allclose(model.posterior_mean_[:50] - model.prior_mean_[:50], part.posterior_mean_, atol=2e-3)
 
 
+def test_quantiles_of_many_clients_around_a_plane_are_where_their_posteriors_have_them():
+    model = GaussianMeans().fit(*some_clients(1001, 2))
+    for q in (0.01, 0.7):
+        np.testing.assert_allclose(model.posterior_cdf(model.posterior_quantile(q)), q, rtol=1e-9)
+
+
+@pytest.mark.parametrize("prior", ["bayes", "reml"])
+def test_draws_around_a_plane_through_a_given_point_are_of_their_posteriors(prior):
+    y, v, Z = some_clients(30, 2)
+    plain, moved = GaussianMeans(prior, mu=1.0).fit(y, v, Z), GaussianMeans(prior, mu=5.0).fit(y + 4, v, Z)
+    draws, others = (model.sample_posterior(np.random.default_rng(3), 4000) for model in (plain, moved))
+    np.testing.assert_allclose(others, draws + 4, rtol=1e-7)
+    assert (np.abs(draws.mean(axis=0) - plain.posterior_mean_) < 5 * plain.posterior_sd_ / np.sqrt(4000)).all()
+    np.testing.assert_allclose(draws.std(axis=0), plain.posterior_sd_, rtol=0.08)
+    np.testing.assert_allclose(moved.posterior_mean_, plain.posterior_mean_ + 4, rtol=1e-9)
+
+
 def test_prasad_rao_at_equal_variances():
     """Equal variances, no covariates: g1 + g2 + 2 g3 in closed form."""
     y = np.array([1.0, 2.0, 3.0, 6.0, 8.0])

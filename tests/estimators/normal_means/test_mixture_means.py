@@ -199,6 +199,11 @@ def test_bootstraps_learn_again_from_two_thousand_clients_at_most_with_two_start
         assert (low < high).all()
 
 
+def test_defaults_of_mixtures():
+    asked = {"k": "bic", "components": "gaussian", "restarts": 10, "max_iter": 1000, "tol": 1e-8, "seed": 0}
+    assert MixtureMeans().get_params() == asked
+
+
 def test_two_dimensions():
     rng = np.random.default_rng(5)
     centres = np.array([[0.0, 0.0], [3.0, -3.0]])

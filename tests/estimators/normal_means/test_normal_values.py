@@ -218,6 +218,29 @@ def test_exceedances_are_chances_of_pairs_at_every_spread():
     np.testing.assert_allclose(model.exceedances(slice(1, 3)), exact[1:3], rtol=1e-9)
 
 
+def test_when_clients_are_taken_for_independent():
+    """Under one prior that is known whole, or where two thousand others say what is unknown of it."""
+    asked = (("bayes", None, False), ("bayes", 0.5, False), ("reml", None, False), ("reml", 0.5, True))
+    for prior, mu, independent in asked:
+        assert GaussianMeans(prior, mu).fit(Y, V).independent is independent
+    for m in (2000, 2001):
+        assert GaussianMeans("fixed", tau2=1.0).fit(RNG(1).normal(size=m), 1.0).independent is (m > 2000)
+
+
+def test_estimates_far_from_what_is_predicted_are_sure_to_be_beyond_it():
+    model = GaussianMeans("fixed", mu=0.0, tau2=1.0).fit([100.0, -100.0, 0.0], 1.0)
+    assert model.predictive_ranks().tolist() == [1.0, 0.0, 0.5]
+
+
+def test_clients_that_are_all_the_centre_are_as_often_before_as_behind_each_other():
+    still = GaussianMeans("fixed", mu=0.5, tau2=0.0).fit(Y, V)
+    assert (still.exceedances(slice(0, 6)) == 0.5).all()
+    assert still.posterior_cdf(0.5).tolist() == [1.0] * 6
+    assert still.posterior_cdf(0.5, strict=True).tolist() == [0.0] * 6
+    many = GaussianMeans("fixed", mu=0.5, tau2=0.0).fit(RNG(1).normal(size=1001), 1.0)
+    assert (many.posterior_quantile(0.3) == 0.5).all()
+
+
 def test_ranks_of_predictions_leave_the_client_out():
     """For a spread that is known: the estimate's place in the law that all the others give it."""
     model = GaussianMeans("fixed", tau2=0.9).fit(Y, V)
