@@ -229,6 +229,26 @@ def test_draws_around_a_plane_through_a_given_point_are_of_their_posteriors(prio
     np.testing.assert_allclose(moved.posterior_mean_, plain.posterior_mean_ + 4, rtol=1e-9)
 
 
+def test_of_covariates_that_are_left_out_alone_the_slope_is_unknown():
+    y, v, Z = some_clients(30, 2)
+    with pytest.warns(UserWarning, match="left out"):
+        model = GaussianMeans().fit(y, v, np.column_stack([Z[:, 0], np.ones(30), Z[:, 1]]))
+    assert np.isfinite([model.mu_sd_, *model.beta_sd_]).tolist() == [True, True, False, True]
+    assert model.beta_[1] == 0.0
+    np.testing.assert_allclose(model.beta_sd_[[0, 2]], GaussianMeans().fit(y, v, Z).beta_sd_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("prior", ["bayes", "reml"])
+def test_the_average_client_s_prior_mean_is_as_uncertain_as_a_new_client_s_there(prior):
+    y, v, Z = some_clients(12, 2)
+    model = GaussianMeans(prior).fit(y, v, Z + 3)
+    mean, sd = model.predict((Z + 3).mean(axis=0)[None], return_sd=True)
+    tau2s, _, _, shares = model.nodes_
+    summary = model.prior_summary()
+    assert summary["mean"] == pytest.approx(mean[0], rel=1e-9)
+    assert summary["mean_standard_error"] ** 2 == pytest.approx(sd[0] ** 2 - shares @ tau2s, rel=1e-7)
+
+
 def test_prasad_rao_at_equal_variances():
     """Equal variances, no covariates: g1 + g2 + 2 g3 in closed form."""
     y = np.array([1.0, 2.0, 3.0, 6.0, 8.0])

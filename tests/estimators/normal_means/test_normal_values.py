@@ -10,7 +10,7 @@ from scipy import special, stats
 from estimators import GaussianMeans, PointNormalMeans, SampleMeans
 from estimators.normal_means import point_normal, spike_average, tau2_likelihood
 from estimators.normal_means.normal_kernels import averages, density_sums, score_sums
-from estimators.normal_means.normal_posteriors import HUGE
+from estimators.normal_means.normal_posteriors import HUGE, covariance_root
 from estimators.normal_means.point_normal import Likelihood
 from estimators.normal_means.prior_inference import coefficient_intervals
 from estimators.normal_means.streaming_passes import PassedClients
@@ -216,6 +216,49 @@ def test_exceedances_are_chances_of_pairs_at_every_spread():
                 exact[i, j] += share * (stats.norm.cdf((mean[i] - mean[j]) / np.sqrt(variance)) if i != j else 0.5)
     np.testing.assert_allclose(model.exceedances(slice(0, 6)), exact, rtol=1e-9)
     np.testing.assert_allclose(model.exceedances(slice(1, 3)), exact[1:3], rtol=1e-9)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1024.0, 1e-5])
+@pytest.mark.parametrize("mu", [None, 0.6])
+def test_centres_at_every_spread_of_an_average_are_the_weighted_means(scale, mu):
+    y, v = scale * Y, scale**2 * V
+    model = GaussianMeans(mu=None if mu is None else scale * mu).fit(y, v)
+    tau2s, mus, variances, shares = model.nodes_
+    w = 1 / (v[:, None] + tau2s)
+    np.testing.assert_allclose(mus, (w * y[:, None]).sum(axis=0) / w.sum(axis=0) if mu is None else scale * mu, rtol=1e-11)
+    np.testing.assert_allclose(variances, 1 / w.sum(axis=0) if mu is None else 0.0, rtol=1e-11)
+    assert model.mu_ == pytest.approx(shares @ mus, rel=1e-11)
+    assert model.mu_sd_**2 == pytest.approx(shares @ (variances + (mus - model.mu_) ** 2), rel=1e-9)
+    assert np.log(model.tau2_) == pytest.approx(shares @ np.log(tau2s), rel=1e-9)
+
+
+def test_a_search_for_the_spread_that_fails_warns_at_the_callers_line(monkeypatch):
+    monkeypatch.setattr(MarginalLikelihood, "maximise", lambda self: (1.0, False))
+    fit = lambda: GaussianMeans("reml").fit(Y, V)  # noqa: E731
+    with pytest.warns(RuntimeWarning, match="the search for tau2 did not converge") as caught:
+        model = fit()
+    assert [(w.filename, w.lineno) for w in caught] == [(__file__, fit.__code__.co_firstlineno)]
+    assert model.converged_ is False
+
+
+def test_new_data_are_drawn_from_the_laws_of_truths_and_noise():
+    v = np.exp(RNG(1).uniform(-2, 2, 3000))
+    model = GaussianMeans("fixed", mu=1.0, tau2=4.0).fit(np.zeros(3000), v)
+    truth, (estimates, variances) = model.draw(RNG(2))
+    assert stats.kstest(truth, stats.norm(1.0, 2.0).cdf).pvalue > 1e-6
+    assert stats.kstest((estimates - truth) / np.sqrt(v), stats.norm.cdf).pvalue > 1e-6
+    assert (variances == v).all()
+    np.testing.assert_array_equal(model.own_numbers((estimates, variances)), estimates)
+    silent = GaussianMeans("fixed", mu=1.0, tau2=4.0).fit([1.0, 2.0], np.inf)
+    assert silent.prior_summary()["variance"] == 4.0
+    assert np.isnan(silent.own_numbers()).all()
+
+
+def test_roots_of_covariances_are_roots_of_singular_ones_too():
+    u = np.array([0.1, 0.3, -0.7])
+    several = np.array([np.outer(u, u), np.zeros((3, 3)), np.diag([0.04, 2.0, 9.0]) + 0.03])
+    roots = covariance_root(several)
+    np.testing.assert_allclose(roots @ np.swapaxes(roots, 1, 2), several, atol=1e-15, rtol=1e-13)
 
 
 def test_when_clients_are_taken_for_independent():
