@@ -249,6 +249,33 @@ def test_the_average_client_s_prior_mean_is_as_uncertain_as_a_new_client_s_there
     assert summary["mean_standard_error"] ** 2 == pytest.approx(sd[0] ** 2 - shares @ tau2s, rel=1e-7)
 
 
+@pytest.mark.parametrize(("q", "wide"), [(1, "1 column"), (2, "2 columns")])
+def test_new_clients_with_other_covariates_are_refused_with_the_number_that_was_fitted(q, wide):
+    y, v, Z = some_clients(12, 2)
+    model = GaussianMeans().fit(y, v, Z[:, :q])
+    with pytest.raises(ValueError, match=rf"one row per client and {wide}, got shape \(1, 3\)"):
+        model.predict(np.zeros((1, 3)))
+
+
+def test_new_clients_may_keep_the_rule_that_all_clients_kept_but_not_break_it():
+    """One covariate is twice another, and one more: it is left out, and nobody knows what comes without the rule."""
+    y, v, Z = some_clients(12, 2)
+    with pytest.warns(UserWarning, match=r"covariates\[:, 1\] left out"):
+        model = GaussianMeans().fit(y, v, np.column_stack([Z[:, 0], 2 * Z[:, 0] + 1]))
+    plain = GaussianMeans().fit(y, v, Z[:, 0])
+    middle = Z[:, 0].mean()
+    for z in (0.3, -40.0, middle):
+        size = abs(2 * z + 1) + abs(2 * middle + 1)
+        for off, known in ((0.0, True), (2e-7 * size, True), (5e-6 * size, False)):
+            mean, sd = (part[0] for part in model.predict([[z, 2 * z + 1 + off]], return_sd=True))
+            exact = [part[0] for part in plain.predict([z], return_sd=True)]
+            assert (mean, sd) == (pytest.approx(exact[0], rel=1e-6), pytest.approx(exact[1], rel=1e-6) if known else np.inf)
+    law = plain.likelihood()
+    assert law.passes == 0
+    law.score(np.array([0.1, 1.0, 2.0]))
+    assert law.passes == 3
+
+
 def test_prasad_rao_at_equal_variances():
     """Equal variances, no covariates: g1 + g2 + 2 g3 in closed form."""
     y = np.array([1.0, 2.0, 3.0, 6.0, 8.0])
