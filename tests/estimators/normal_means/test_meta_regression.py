@@ -227,6 +227,8 @@ def test_draws_around_a_plane_through_a_given_point_are_of_their_posteriors(prio
     assert (np.abs(draws.mean(axis=0) - plain.posterior_mean_) < 5 * plain.posterior_sd_ / np.sqrt(4000)).all()
     np.testing.assert_allclose(draws.std(axis=0), plain.posterior_sd_, rtol=0.08)
     np.testing.assert_allclose(moved.posterior_mean_, plain.posterior_mean_ + 4, rtol=1e-9)
+    assert np.unique(moved.coefficient_nodes()[0][:, 0]).tolist() == pytest.approx([5.0])
+    np.testing.assert_allclose(moved.coefficient_nodes()[0][:, 1:], plain.coefficient_nodes()[0][:, 1:], rtol=1e-7)
 
 
 def test_of_covariates_that_are_left_out_alone_the_slope_is_unknown():

@@ -261,6 +261,18 @@ def test_roots_of_covariances_are_roots_of_singular_ones_too():
     np.testing.assert_allclose(roots @ np.swapaxes(roots, 1, 2), several, atol=1e-15, rtol=1e-13)
 
 
+def test_without_covariates_the_basis_of_a_plane_is_a_column_of_length_one():
+    model = GaussianMeans("reml").fit(np.append(Y, 9.0), np.append(SAME, np.inf))  # of the clients that are heard
+    basis = model.likelihood().basis
+    np.testing.assert_allclose(basis, np.full((6, 1), 6**-0.5), rtol=1e-14)
+    np.testing.assert_allclose(model.coefficient_slopes @ basis.T @ Y, [Y.mean()], rtol=1e-12)
+    means, variances, shares = model.coefficient_nodes()
+    assert (means.shape, variances.shape, shares.tolist()) == ((1, 1), (1, 1), [1.0])
+    assert (means[0, 0], variances[0, 0]) == pytest.approx((model.mu_, model.mu_sd_**2), rel=1e-12)
+    assert GaussianMeans("reml", mu=0.0).fit(Y, SAME).likelihood().basis.shape == (6, 0)
+    assert GaussianMeans("reml", mu=0.0).fit(Y, SAME).coefficient_slopes.shape == (1, 0)
+
+
 def test_when_clients_are_taken_for_independent():
     """Under one prior that is known whole, or where two thousand others say what is unknown of it."""
     asked = (("bayes", None, False), ("bayes", 0.5, False), ("reml", None, False), ("reml", 0.5, True))
