@@ -23,7 +23,7 @@ import numpy as np
 from estimators.numerics.arrays import Bools, Floats, Ints
 from estimators.numerics.spread_law import EDGE, POWER
 from estimators.regression.client_rows import Groups
-from estimators.regression.covariances import Factor, Levels, climb, grown
+from estimators.regression.covariances import Factor, Levels, climb
 
 __all__ = ["Nodes", "average", "representative"]
 
@@ -95,7 +95,7 @@ class Density:
 
     def x(self, t: Floats) -> Floats:
         """Parameters of covariances."""
-        return grown(t, self.positive)
+        return np.where(self.positive, np.exp(np.where(self.positive, t, 0.0)), t)
 
     def law(self, x: Floats, t: Floats) -> tuple[float, Floats]:
         """Log density of t before the data, and its slope in x without that of the Jacobian."""

@@ -14,11 +14,11 @@ from typing import Self
 
 import numpy as np
 
-from estimators.numerics.arrays import ArrayLike, Bools, Floats
+from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints
 from estimators.numerics.validation import choice, count, finite
 from estimators.regression.client_rows import triangle
 
-__all__ = ["Coordinates", "Factor", "Levels", "climb", "grown", "read_prior", "read_shared", "seek"]
+__all__ = ["Coordinates", "Factor", "Levels", "climb", "read_prior", "read_shared", "seek"]
 
 SHAPES = ("full", "diagonal", "scalar")
 
@@ -243,7 +243,7 @@ def score(
     state, steps = evaluate(x), 0
     if factor.shape == "full" and factor.base.shape[1] > 40:  # the information matrix has d^4/4 entries
         return x, 0
-    while steps < max_iter and np.abs(factor.pull(state.by_root)).max() > tol * len(state.P):
+    while steps < max_iter and steepest(factor, x, state) > tol * len(state.P):
         new = factor.scoring_step(x, state, clip=steps < 2)  # the start may be far off
         if new is None:
             break
@@ -253,6 +253,11 @@ def score(
             break
         x, state = new, ahead
     return x, steps
+
+
+def steepest(factor: Factor, x: Floats, state: SimpleNamespace) -> float:
+    """Return the largest slope in x, or by relative changes: of covariances a million times the noise it is what counts."""
+    return max(float(np.abs(slope).max()) for slope in (factor.pull(state.by_root), factor.root(x).T @ state.by_root))
 
 
 def climb(
@@ -274,20 +279,26 @@ def climb_inside(
     loss: Callable[[Floats], tuple[float, Floats]], start: Floats, max_iter: int, tol: float, m: int
 ) -> tuple[Floats, int, bool]:
     """As `climb`, less half the log-determinant of E E', which keeps variances from 0 and correlations from 1."""
-    positive = start > 0  # the entries on the diagonal of E, whose logarithms are followed
+    positive = start > 0  # the entries on the diagonal of E, each the last of its row
+    diagonal = np.flatnonzero(positive)
+    row = np.searchsorted(diagonal, np.arange(len(start)))
 
     def inside(t):
-        x = grown(t, positive)
+        x = of_ratios(t, diagonal, row)
         value, slope = loss(x)
-        return value - np.sum(t[positive]), np.where(positive, slope * x - 1, slope)
+        relative = np.bincount(row, slope * x) - 1
+        return value - np.sum(t[diagonal]), np.where(positive, relative[row], slope * x[diagonal][row])
 
     t, steps, good = climb(inside, np.where(positive, np.log(np.where(positive, start, 1.0)), start), max_iter, tol, m)
-    return grown(t, positive), steps, good
+    return of_ratios(t, diagonal, row), steps, good
 
 
-def grown(t: Floats, positive: Bools) -> Floats:
-    """Return parameters x from t, which has the logarithms of `positive` ones."""
-    return np.where(positive, np.exp(np.where(positive, t, 0.0)), t)
+def of_ratios(t: Floats, diagonal: Ints, row: Ints) -> Floats:
+    """Return E's entries from t: of the diagonal its logarithms, of the others their ratios to that of their `row`."""
+    size = np.exp(t[diagonal])[row]
+    x = t * size
+    x[diagonal] = size[diagonal]
+    return x
 
 
 def read_prior(mu: ArrayLike | None, covariance: str | ArrayLike, d: int) -> tuple[Floats | None, Floats | None]:

@@ -148,6 +148,8 @@ class FederatedMeans(ClientModel):
 
     def estimate_components(self, matrix: Floats, variances: Floats, noises: Floats, n_samples: ArrayLike | None) -> None:
         """Set tau2_ and the sampling variances, with their errors, the log likelihood and the state of the search."""
+        for name in ("sigma2_", "sigma2_sd_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if self.tau2 is None:
             found = variance_components(matrix, known=variances + noises, n_samples=n_samples)
             self.tau2_, self.tau2_sd_ = found.estimates["tau2"], found.standard_errors["tau2"]

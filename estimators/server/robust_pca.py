@@ -216,7 +216,8 @@ def assess(
     # mu Z is feasible for the dual problem once its largest singular value is at most one.
     bound = mu * product / max(1.0, mu * np.sqrt(max(0.0, np.linalg.eigvalsh(gram)[-1])))
     objective = singular.sum() + lam * absolute
-    gap = max(0.0, float((objective - bound) / objective))
+    excess = float(objective - bound)
+    gap = excess / float(objective) if excess > 0 else 0.0  # a first split may be nothing at all
     converged = bool(residual <= target and gap <= np.sqrt(target / size))
     return Decomposition(low_rank, sparse, len(singular), converged, iterations, float(residual / size), gap)
 

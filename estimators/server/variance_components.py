@@ -82,7 +82,7 @@ def read_design(
             columns.append((level == unknown).astype(float))
     design = np.column_stack(columns)
     scaled = design / design.max(axis=0)
-    if np.linalg.matrix_rank(scaled, tol=1e-8 * np.sqrt(m)) < len(names):
+    if np.linalg.matrix_rank(scaled, tol=1e-6 * np.sqrt(m)) < len(names):
         raise ValueError(
             f"the components {', '.join(names)} cannot be told apart: sigma2 needs n_samples that differ, and unknown "
             "levels need clients of level 0, whose noise is known; otherwise give the sampling variances in known"

@@ -188,8 +188,12 @@ def test_responses_that_every_client_interpolates_are_told_in_any_unit(unit, siz
         LinearClients(ML).fit([unit * X for X in Xs], line)
     near = [y + 1e-6 * size * generator.standard_normal(6) for y in line]
     rest = sum(np.linalg.lstsq(X, y, rcond=None)[1][0] for X, y in zip(Xs, near, strict=True))
-    found = LinearClients(ML, tol=1e-12).fit([unit * X for X in Xs], near)
-    assert found.sigma2_ == pytest.approx(rest / 16, rel=1e-3, abs=0)
+    # The law of covariances keeps them from 0 as two rows more would.
+    for prior, rows in ((ML, 16), ("reml", 16), ("penalised-reml", 18)):
+        found = LinearClients(prior).fit([unit * X for X in Xs], near)
+        assert found.sigma2_ == pytest.approx(rest / rows, rel=1e-5, abs=0)
+        best = LinearClients(prior, tol=1e-12).fit([unit * X for X in Xs], near)
+        assert found.log_likelihood_ == pytest.approx(best.log_likelihood_, abs=1e-4)
 
 
 def test_far_from_the_origin_no_digits_are_lost():

@@ -888,17 +888,25 @@ def test_a_search_goes_on_where_a_larger_covariance_is_likelier(slope, max_iter,
 
 
 @pytest.mark.parametrize(
-    ("slope", "fall", "shape", "size", "steps"),
-    [(4.1e-6, 1.0, "full", 1, 5), (-4.1e-6, 1.0, "full", 1, 5), (3.9e-6, 1.0, "full", 1, 0), (1.0, 0.0, "full", 1, 1),
-     (1.0, -1.0, "full", 1, 1), (1.0, 1.0, "full", 40, 5), (1.0, 1.0, "full", 41, 0), (1.0, 1.0, "diagonal", 41, 5)],
+    ("slope", "fall", "shape", "size", "root", "steps"),
+    [(4.1e-6, 1.0, "full", 1, 0.0, 5), (-4.1e-6, 1.0, "full", 1, 0.0, 5), (3.9e-6, 1.0, "full", 1, 0.0, 0),
+     (1.0, 0.0, "full", 1, 0.0, 1), (1.0, -1.0, "full", 1, 0.0, 1), (1.0, 1.0, "full", 40, 0.0, 5),
+     (1.0, 1.0, "full", 41, 0.0, 0), (1.0, 1.0, "diagonal", 41, 0.0, 5),
+     (4.1e-12, 1.0, "full", 1, 1e6, 5), (-3.9e-12, 1.0, "full", 1, 1e6, 0)],
 )  # fmt: skip
-def test_scoring_goes_on_while_slopes_per_client_are_large_and_losses_fall(slope, fall, shape, size, steps):
+def test_scoring_goes_on_while_slopes_per_client_are_large_and_losses_fall(slope, fall, shape, size, root, steps):
+    """By changes of a root, or relative ones, whichever is larger."""
     clips = []
-    factor = SimpleNamespace(shape=shape, base=np.zeros((size, size)), pull=lambda by_root: np.array([0.0, by_root]))
+    factor = SimpleNamespace(
+        shape=shape,
+        base=np.zeros((size, size)),
+        pull=lambda by_root: np.append(by_root, 0.0),
+        root=lambda x: np.array([[root]]),
+    )
     factor.scoring_step = lambda x, state, clip: clips.append(clip) or x + 1
 
     def evaluate(x):
-        return SimpleNamespace(loss=-fall * x, by_root=slope, P=np.zeros((4, 1, 1)))
+        return SimpleNamespace(loss=-fall * x, by_root=np.array([slope]), P=np.zeros((4, 1, 1)))
 
     assert covariances.score(evaluate, factor, 0.0, 5, 1e-6) == (steps if fall > 0 else 0.0, steps)
     assert clips == [True, True, False, False, False][:steps]

@@ -117,6 +117,9 @@ def test_a_draw_is_a_replicate():
     again = FederatedMeans().fit(*arguments)
     assert abs(again.tau2_ - model.tau2_) < 6 * model.tau2_sd_
     assert "mean" in model.prior_summary()
+    samples = FederatedMeans().fit([1.0, 2.0, 4.0, 9.0], n_samples=[5, 9, 20, 50])
+    assert "sigma2" in samples.prior_summary()
+    assert "sigma2" not in samples.fit([1.0, 2.0, 4.0, 9.0], 1.0).prior_summary()  # of the fit before
     assert "mean" not in FederatedMeans(tau2=1.0).fit(np.ones((3, 21)), 1.0).prior_summary()
     assert FederatedMeans(tau2=1.0).fit(np.ones((3, 20)), 1.0).prior_summary()["mean"] == [1.0] * 20
 

@@ -145,6 +145,8 @@ def test_zero_updates_and_limits():
     stopped = robust_pca.robust_pca(np.random.default_rng(1).normal(size=(30, 4)), max_iter=2)
     assert (stopped.converged, stopped.iterations) == (False, 2)
     assert robust_pca.robust_pca(np.ones((3, 2)), mu=10.0, max_iter=1).iterations == 1
+    nothing = robust_pca.robust_pca(np.ones((3, 2)), max_iter=1)  # neither part has anything yet
+    assert (nothing.rank, nothing.sparse.any(), nothing.residual, nothing.converged) == (0, False, 1.0, False)
     assert robust_pca.noise_variances(np.ones((3, 2)), block_rows=1, workers=1).blocks == 3
 
 
