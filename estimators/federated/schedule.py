@@ -105,8 +105,9 @@ class Schedule:
         >>> s.indices[0].tolist(), s.steps.tolist()
         ([[6], [6], [6]], [3, 0])
         """
+        number, times = index("number", number, 0, self.indices.shape[1] - 1), index("times", times, 0)
         batches = (np.repeat(part[:, [number]], times, axis=1) for part in (self.indices, self.weights, self.divisors))
-        return Schedule(self.clients, *batches, np.where(self.steps > number, index("times", times, 0), 0))  # pyright: ignore[reportCallIssue]
+        return Schedule(self.clients, *batches, np.where(self.steps > number, times, 0))  # pyright: ignore[reportCallIssue]
 
 
 def drawn(sizes: ArrayLike, clients: ArrayLike | None, batches: Callable[..., Any], *, seed: int, round: int) -> Schedule:

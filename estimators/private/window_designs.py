@@ -124,7 +124,10 @@ def two_point(eps: float) -> Design:
 
 @lru_cache(maxsize=4096)
 def design(eps: float) -> Design:
-    """Return the best design for an eps in ``SMALLEST_EPS``..``LARGEST_EPS``.
+    """Return the design for an eps in ``SMALLEST_EPS``..``LARGEST_EPS``.
+
+    Its number of outputs is no worse than a neighbour's; for large eps one further off is a little better, of those within a
+    tenth by .02 % at eps 10 and .11 % at eps 14.
 
     >>> best = design(4.0)
     >>> len(best.scores), best.width, round(float(best.worst_variance()), 4)

@@ -39,8 +39,9 @@ def test_rows_and_steps_of_a_schedule():
             assert (step.indices == plan.indices[:, [number]]).all()
             assert (step.divisors == plan.divisors[:, [number]]).all()
     assert plan.step(0).steps.tolist() == [1, 1]
-    with pytest.raises(ValueError, match=r"times|negative"):
-        plan.step(0, -1)
+    for wrong, name in (((0, -1), "times"), ((-1,), "number"), ((6,), r"number must be in 0\.\.5, got 6")):
+        with pytest.raises(ValueError, match=name):
+            plan.step(*wrong)
 
 
 @pytest.mark.parametrize("change", [
