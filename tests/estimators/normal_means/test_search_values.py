@@ -506,7 +506,8 @@ class ToldData(Data):
 
     def weigh(self, p, mus, tau2s):
         self.looks.append((float(mus[0]), float(tau2s[0])))
-        return (self.height(float(mus[0]), float(tau2s[0])),)
+        none = np.empty(0)
+        return self.height(float(mus[0]), float(tau2s[0])), none, none, none, none
 
     def derivatives(self, x, k):
         return self.slopes.copy(), self.bends.copy()
