@@ -27,6 +27,10 @@ def train(theta, rounds, eta, steps, weights, gradient):
     return np.array(visited)
 
 
+def test_the_printed_limit_is_as_printed():
+    assert printed_step_limit([1, 3, 2], beta=0.5) == pytest.approx(1 / (6 * np.sqrt((1 + 6) * (1 + 81 + 16))), rel=1e-15)
+
+
 @given(steps=STEPS, start=st.floats(0.1, 5), share=st.floats(0.05, 1), rounds=st.integers(1, 40), seed=st.integers(0, 99))
 def test_bound_holds_on_quadratics_with_equal_optima(steps, start, share, rounds, seed):
     bent = np.random.default_rng(seed).uniform(0.2, 1, len(steps))

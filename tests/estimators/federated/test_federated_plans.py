@@ -237,6 +237,11 @@ def test_the_plans_of_our_algorithms(algorithm, counted):
 TUNED = {"algorithm": "MRMTL", "settings": {**RATE}, "grid": {"lam": [0.0, 0.3]}, "mean": 3.0, "privacy": PRIVATE}
 
 
+def test_tuning_of_one_setting_has_the_plan_of_its_runs():
+    one = Tuned(**{**TUNED, "grid": {"lam": [0.3]}}).privacy_plan(task(), rounds=4)
+    assert one.text() == Tuned(**TUNED).privacy_plan(task(), rounds=4).text()
+
+
 def test_every_run_of_private_tuning_keeps_the_plan():
     train(Tuned(**TUNED), task(), rounds=2)
     plan = Tuned(**TUNED).privacy_plan(task(), rounds=2).plan

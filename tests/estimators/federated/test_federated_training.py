@@ -106,6 +106,7 @@ def test_weighted_sum_is_a_product():
         (lambda: decaying([1.0] * 6, 3), "anchors must have 11 entries"),
         (lambda: decaying([1.0] * 6, (2, 11)), "anchors must have shape"),
         (lambda: task(groups={"none": []}), "group 'none' must name at least one client"),
+        (lambda: task(groups={"far": [0, 6]}), "group 'far' must name at least one client, by positions below 6"),
         (lambda: task().participants(0, rate=0.5, number=2), "not both"),
         (lambda: train(ALGORITHMS[0], task(), rounds=0), "rounds"),
         (lambda: next(training(ALGORITHMS[0], task(), rounds=3, finished=2)), "state and finished belong together"),

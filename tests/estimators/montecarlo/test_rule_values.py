@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from estimators.montecarlo import student
+from estimators.montecarlo import laws, student
 from estimators.montecarlo.checks import (
     DECLARED,
     ROUNDING,
@@ -22,10 +22,22 @@ from estimators.montecarlo.experiments import ClientsExperiment
 from estimators.montecarlo.independence import BATCH, dispersions, of_size, random, repeated, require_independent
 from estimators.montecarlo.moments import Moments, batch_means, combine, require_finite
 from estimators.montecarlo.randomisations import merge_replications, require_apart, run_nets
+from estimators.montecarlo.smoothness import Smooth
 from estimators.montecarlo.strata import StrataPilot
 from estimators.montecarlo.student import STUDENT, Plan, StudentRule, noncentral_t, perform_on_nets, plan_nets, skewness
 
 RNG = np.random.default_rng
+
+# --- laws ---
+
+
+@pytest.mark.parametrize("shape", [0.7, np.array([0.7, 3.0, 40.0])])
+def test_gamma_draws_are_quantiles_of_one_shape_or_of_several(shape):
+    uniforms = np.array([0.03, 0.5, 0.998])
+    np.testing.assert_allclose(laws.gamma(uniforms, shape), stats.gamma.ppf(uniforms, shape), rtol=1e-6)
+    smooth = laws.gamma(Smooth(uniforms), shape)  # tables only know numbers
+    assert isinstance(smooth, Smooth)
+
 
 # --- rules -----------------------------------------------------------------------------------------------------------------
 

@@ -199,6 +199,14 @@ def test_bootstraps_learn_again_from_two_thousand_clients_at_most_with_two_start
         assert (low < high).all()
 
 
+def test_bootstraps_have_no_unit():
+    _, y, v = sample(12, [0.5, 0.5], [-2, 2], [0.5, 0.5], 3)
+    one, other = (
+        np.array(MixtureMeans(2, restarts=1).fit(u * y, u**2 * v).interval(0.9, "bootstrap")) for u in (1.0, 1024.0)
+    )
+    np.testing.assert_allclose(other, 1024 * one, rtol=1e-6)
+
+
 def test_defaults_of_mixtures():
     asked = {"k": "bic", "components": "gaussian", "restarts": 10, "max_iter": 1000, "tol": 1e-8, "seed": 0}
     assert MixtureMeans().get_params() == asked

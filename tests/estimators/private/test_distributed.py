@@ -293,6 +293,16 @@ def test_means_are_unbiased_with_the_stated_variance_over_those_heard():
     assert np.std(found) == pytest.approx(sd, rel=0.5)
 
 
+def test_means_are_between_any_bounds():
+    values = np.array([[-2.0, 5.0], [-6.0, 7.0], [-1.0, 3.0]])
+    made = distributed_mean(
+        values, bounds=(-10.0, 10.0), eps=1e4, delta=1e-3, threshold=3, generator=np.random.default_rng(0)
+    )
+    sd = np.sqrt(made.noise_variance + made.rounding_variance)
+    assert sd < 0.1
+    np.testing.assert_allclose(made.mean, [-3.0, 5.0], atol=5 * sd)
+
+
 def test_noise_counts_only_of_those_who_surely_are_in_it_and_do_not_tell():
     say = {"bounds": (0.0, 1.0), "eps": 1.0, "delta": 1e-5}
     values = np.full(5, 0.5)

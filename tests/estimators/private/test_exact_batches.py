@@ -186,6 +186,11 @@ def test_bounds_of_an_exponential_beside_a_whole_number_leave_it_open(bits):
         assert beyond[1] in (whole, whole + 1)
 
 
+def test_words_are_all_64_bits_of_the_generator_as_they_come():
+    found = exact_batches.words(1000, np.random.default_rng(3))
+    assert found.tolist() == np.random.default_rng(3).bit_generator.random_raw(1000).tolist()
+
+
 def test_the_largest_scales_do_not_overflow():
     """Variances in floats, so that a wrapped integer would show."""
     rng = np.random.default_rng(1)
