@@ -145,7 +145,7 @@ def clipping_norm(name: str, value: ArrayLike) -> np.ndarray:
 
     Raises ValueError.
 
-    >>> float(clipping_norm("clip", 0.5))
+    >>> float(clipping_norm("value", 0.5))
     0.5
     """
     norms = positive(name, value)
