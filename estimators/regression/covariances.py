@@ -289,7 +289,9 @@ def climb_inside(
         relative = np.bincount(row, slope * x) - 1
         return value - np.sum(t[diagonal]), np.where(positive, relative[row], slope * x[diagonal][row])
 
-    t, steps, good = climb(inside, np.where(positive, np.log(np.where(positive, start, 1.0)), start), max_iter, tol, m)
+    first = start / start[diagonal][row]
+    first[diagonal] = np.log(start[diagonal])
+    t, steps, good = climb(inside, first, max_iter, tol, m)
     return of_ratios(t, diagonal, row), steps, good
 
 
