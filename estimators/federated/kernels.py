@@ -211,7 +211,7 @@ def store(layer, units, flat, start):
     return finite
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@njit(nogil=True, cache=True, forceinline=True, fastmath={"reassoc", "contract"})
 def square_norm(row, n):
     """Sum of squares of the first numbers of a row."""
     total = 0.0

@@ -95,7 +95,7 @@ def seed(key, step, states):
             states[w, k] = z ^ (z >> u8(31))
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"}, error_model="numpy")
+@njit(nogil=True, cache=True, forceinline=True, fastmath={"contract"}, error_model="numpy")
 def radii(bits, values, exponents):
     """sqrt(-2 log u) of u = (bits + 1/2) / 2^32, in values (HALF,); exponents (HALF,) is room to work in."""
     words = values.view(np.int32)
@@ -112,7 +112,7 @@ def radii(bits, values, exponents):
         values[i] = np.sqrt(f4(-2) * log)
 
 
-@njit(nogil=True, cache=True, fastmath={"contract"})
+@njit(nogil=True, cache=True, forceinline=True, fastmath={"contract"})
 def turn(bits, values, cosines, sines):
     """Products of values with the cosines and sines of the angles 2 pi bits / 2^32, all (HALF,)."""
     for i in range(HALF):

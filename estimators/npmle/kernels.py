@@ -58,7 +58,7 @@ def _exp(x, bits, powers):
 
 
 # Sums along the lanes: the compiler chooses their order, always the same one.
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@njit(nogil=True, cache=True, forceinline=True, fastmath={"reassoc", "contract"})
 def _dot(x, y):
     """Sum of products over the lanes."""
     total = 0.0
@@ -67,7 +67,7 @@ def _dot(x, y):
     return total
 
 
-@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@njit(nogil=True, cache=True, forceinline=True, fastmath={"reassoc", "contract"})
 def _products(values, left, right, second):
     """Add the products of rows left .. right - 1 of `values` to their upper band `second`."""
     width = second.shape[1]

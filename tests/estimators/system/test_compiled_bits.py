@@ -1,12 +1,18 @@
 """Compiled code gives the same bits in the process that compiled it as in those that load it from numba's cache.
 
 Functions that may reassociate sums are compiled once for each function that calls them, in an order of their own; which of
-these copies a process calls must not depend on who compiled it.
+these copies a process calls must not depend on who compiled it.  So they are inlined wherever compiled code calls them.
 """
 
+import importlib
 import os
+import pkgutil
 import subprocess
 import sys
+
+from numba.core.dispatcher import Dispatcher
+
+import estimators
 
 CODE = """
 import hashlib, numpy as np
@@ -47,3 +53,28 @@ def test_code_that_was_loaded_gives_the_bits_of_code_that_was_compiled(tmp_path)
     assert len(compiled.splitlines()) == 5
     assert list(tmp_path.rglob("*.nbc"))
     assert loaded == compiled
+
+
+def compiled_functions() -> dict[Dispatcher, str]:
+    """Every compiled function of the estimators, with its name."""
+    found = {}
+    for info in pkgutil.walk_packages(estimators.__path__, "estimators."):
+        if info.name.endswith("kernels"):
+            for name, value in vars(importlib.import_module(info.name)).items():
+                if isinstance(value, Dispatcher):
+                    found[value] = f"{value.py_func.__module__}.{name}"
+    return found
+
+
+def test_what_may_reassociate_and_compiled_code_calls_is_inlined():
+    functions = compiled_functions()
+    called = {
+        value
+        for function in functions
+        for name in function.py_func.__code__.co_names
+        if isinstance(value := function.py_func.__globals__.get(name), Dispatcher)
+    }
+    free = {function for function in called if function.targetoptions.get("fastmath")}
+    inlined = {f for f in free if f.targetoptions.get("forceinline") or f.targetoptions.get("inline") == "always"}
+    assert {name.split(".")[-1] for f, name in functions.items() if f in free} >= {"_dot", "square_norm", "radii"}
+    assert not [functions.get(f, f) for f in free - inlined]
