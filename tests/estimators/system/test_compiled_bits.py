@@ -4,11 +4,12 @@ Functions that may reassociate sums are compiled once for each function that cal
 these copies a process calls must not depend on who compiled it.  So they are inlined wherever compiled code calls them.
 """
 
-import importlib
+import importlib.util
 import os
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 from numba.core.dispatcher import Dispatcher
 
@@ -59,7 +60,8 @@ def compiled_functions() -> dict[Dispatcher, str]:
     """Every compiled function of the estimators, with its name."""
     found = {}
     for info in pkgutil.walk_packages(estimators.__path__, "estimators."):
-        if info.name.endswith("kernels"):
+        spec = importlib.util.find_spec(info.name)
+        if spec and spec.origin and "njit" in Path(spec.origin).read_text():
             for name, value in vars(importlib.import_module(info.name)).items():
                 if isinstance(value, Dispatcher):
                     found[value] = f"{value.py_func.__module__}.{name}"
