@@ -86,17 +86,19 @@ def worst(m2: float, kappa: float, c: float) -> float:
     from scipy.optimize import minimize_scalar
 
     variance = (kappa - 1) * m2**2
+    least = variance / (t0 - m2)
 
-    def miss(gap: Numbers) -> Any:  # of the lower value below m2; the higher one is at most t0
+    def miss(log: Numbers) -> Any:  # of how far the lower value lies below m2, over the least: the higher one is at most t0
+        gap = least * np.exp(log)
         lower = noncoverage(np.sqrt(np.maximum(m2 - gap, 0.0)), c)
         chance = gap**2 / (gap**2 + variance)
         return lower + chance * (noncoverage(np.sqrt(m2 + variance / gap), c) - lower)
 
-    gaps = np.linspace(variance / (t0 - m2), m2, 50)
-    best = int(np.argmax(miss(gaps)))
-    ends = float(gaps[max(best - 1, 0)]), float(gaps[min(best + 1, 49)])
-    found: Any = minimize_scalar(lambda gap: -miss(gap), bounds=ends, method="bounded", options={"xatol": 1e-9 * m2})
-    return max(-float(found.fun), float(miss(gaps[best])))
+    logs = np.linspace(0.0, np.log(m2 / least), 50)
+    best = int(np.argmax(miss(logs)))
+    ends = float(logs[max(best - 1, 0)]), float(logs[min(best + 1, 49)])
+    found: Any = minimize_scalar(lambda log: -miss(log), bounds=ends, method="bounded", options={"xatol": 1e-7})
+    return max(-float(found.fun), float(miss(logs[best])))
 
 
 def read_kappa(kappa: float) -> float:
@@ -401,11 +403,26 @@ def fab_intervals(y: ArrayLike, s2: ArrayLike, level: float = 0.95) -> tuple[Flo
     low, high = np.full(y.shape, -np.inf), np.full(y.shape, np.inf)
     y, v = y[some], s2[some]
     origin = float(np.average(y, weights=v.min() / v))
-    w, r = 1 / v, y - origin
-    total, squares, first, second = w.sum() - w, (w**2).sum() - w**2, (w * r).sum() - w * r, (w * r**2).sum() - w * r**2
-    q, freedom, slope = second - first**2 / total, y.size - 2, total - squares / total
+    w, r, freedom = 1 / v, y - origin, y.size - 2
+    total, first, second, pairs = others(w), others(w * r), others(w * r**2), pairs_of_others(w)
     with np.errstate(divide="ignore", invalid="ignore"):
-        tau2 = np.maximum(q - freedom, np.sqrt(2 * freedom)) / slope
+        tau2 = np.maximum(second - first**2 / total - freedom, np.sqrt(2 * freedom)) * total / (2 * pairs)
     tau2 = np.where(freedom > 0, tau2, 1e6 * v)  # one other client does not know
     low[some], high[some] = fab_interval(y, v, origin + first / total, tau2 + 1 / total, level)
     return low, high
+
+
+def others(x: Floats) -> Floats:
+    """Return, for each entry, the sum of all others: added up, as the whole less its own loses what is small beside it."""
+    return before(x) + before(x[::-1])[::-1]
+
+
+def pairs_of_others(x: Floats) -> Floats:
+    """Return, for each entry, the sum over pairs of others of their products; of positive entries nothing cancels."""
+    earlier, later = before(x), before(x[::-1])[::-1]
+    return before(x * earlier) + before((x * later)[::-1])[::-1] + earlier * later
+
+
+def before(x: Floats) -> Floats:
+    """Return, for each entry, the sum of those before it."""
+    return np.concatenate(([0.0], np.cumsum(x)[:-1]))

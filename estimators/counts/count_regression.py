@@ -101,7 +101,7 @@ class CountRegression(ClientModel):
         self.concentration_ = float("inf") if best.x[-1] >= CONCENTRATED else float(np.exp(best.x[-1]))
         if not self._spread_seen:
             self.concentration_ = float("nan")
-        self._log_phi, self._basis_scale = best.x[-1], np.sqrt(heard.sum())
+        self._basis_scale = np.sqrt(heard.sum())
         self._coefficients = best.x[:-1]
         self._covariance = np.linalg.inv((hessian + hessian.T)[np.ix_(free, free)] / 2)[:p, :p]
         slopes = design.slopes * self._basis_scale

@@ -133,9 +133,7 @@ def integration_points(model: Posterior) -> tuple[Floats, Floats]:
         mean, sd = mean[chosen], sd[chosen]
     steps = np.linspace(-REACH, REACH, 1 + max(16, 4 * number // mean.size))
     points = np.sort((mean[:, None] + sd[:, None] * steps).ravel())
-    inner = points[np.linspace(0, points.size - 1, number).astype(int)]
-    ends = np.min(mean - REACH * sd), np.max(mean + REACH * sd)
-    return np.unique(np.concatenate((ends, inner))), atoms
+    return np.unique(points[np.linspace(0, points.size - 1, number).astype(int)]), atoms
 
 
 def discrete(model: Posterior, atoms: Floats) -> bool:

@@ -323,7 +323,7 @@ def separating(rows: ClientRows) -> list[int]:
     best = linprog(-signed.mean(axis=0), A_ub=-signed, b_ub=np.zeros(len(signed)), bounds=(-1, 1), method="highs")
     if best.status != 0 or -best.fun <= 1e-9:
         return []
-    return np.flatnonzero(np.abs(best.x) > 1e-6).tolist()
+    return np.flatnonzero((np.abs(best.x) > 1e-6) & (size > 0)).tolist()
 
 
 class Bound:

@@ -1,5 +1,7 @@
 """Intervals that hold whatever the prior is: R ebci's numbers, a linear program, coverage by quadrature, bad input."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,6 +16,7 @@ from estimators.closed_forms.intervals import (
     robust_critical_value,
     robust_intervals,
     second_moments,
+    worst,
     worst_noncoverage,
 )
 
@@ -54,6 +57,23 @@ def test_the_more_kurtosis_the_worse_up_to_the_worst_law_of_all():
     assert missed[0] == pytest.approx(stats.norm.sf(c - 1) + stats.norm.sf(c + 1), abs=1e-14)
     assert (np.diff(missed) >= -1e-15).all()
     assert missed[-1] == worst_noncoverage(0.5, 1 - 2 * stats.norm.sf(c / np.sqrt(2)))
+
+
+@pytest.mark.parametrize(
+    ("m2", "kappa", "c"),
+    [(1e-4, 1.001, 9.0), (3.6e-6, 1.0004, 10.7), (2e-5, 1.009, 9.3), (0.05, 1.5, 4.0), (1.0, 1.2, 4.0), (0.3, 1.01, 3.0)],
+)
+def test_no_law_of_two_biases_misses_more_than_the_worst_however_rare_the_larger_one_is(m2, kappa, c):
+    """The law with mean m2 and variance (kappa - 1) m2^2 of the squared bias whose larger value lies `above` m2."""
+
+    def misses(u):
+        return stats.norm.sf(c - u) + stats.norm.cdf(-c - u)
+
+    variance = (kappa - 1) * m2**2
+    above = np.geomspace(variance / m2, 4 * c**2, 200_001)
+    rare = variance / (variance + above**2)
+    missed = (1 - rare) * misses(np.sqrt(np.maximum(m2 - variance / above, 0))) + rare * misses(np.sqrt(m2 + above))
+    np.testing.assert_allclose(worst(m2, kappa, c), missed.max(), rtol=1e-7)
 
 
 def test_worst_noncoverage_of_the_usual_interval():
@@ -125,6 +145,28 @@ def test_a_client_does_not_move_its_own_guess():
     np.testing.assert_allclose(
         fab_interval(moved[0], v[0], guess.x[0], np.exp(guess.x[1])), (two[0][0], two[1][0]), atol=1e-4
     )
+
+
+@pytest.mark.parametrize(
+    ("y", "v"),
+    [
+        ([1.0, 2.5, 3e8], [1.0, 0.5, 1e16]),
+        ([1.0, 2.0, 2.5, -1.0], [1e-20, 1.0, 2.0, 1.5]),
+        ([1.0, 2.0, 7.0, 3.0], [1.0, 2, 3, 4]),
+    ],
+)
+def test_the_guess_is_that_of_the_others_whatever_their_variances(y, v):
+    """DerSimonian and Laird's moments in exact arithmetic, of the others alone."""
+    found = fab_intervals(y, v)
+    for i in range(len(y)):
+        others = [(Fraction(a), 1 / Fraction(b)) for j, (a, b) in enumerate(zip(y, v, strict=True)) if j != i]
+        total = sum(w for _, w in others)
+        mu = sum(w * a for a, w in others) / total
+        q, freedom = sum(w * (a - mu) ** 2 for a, w in others), len(others) - 1
+        slope = total - sum(w**2 for _, w in others) / total
+        tau2 = max(float(q - freedom), (2 * freedom) ** 0.5) / float(slope)
+        ends = fab_interval(y[i], v[i], float(mu), tau2 + float(1 / total))
+        np.testing.assert_allclose((found[0][i], found[1][i]), ends, rtol=1e-7)
 
 
 MODELS = [

@@ -415,3 +415,12 @@ def test_the_variance_of_the_summary_borrows_as_much_as_the_average():
     weight = shares @ (tau2s / (tau2s + middle))
     summary = model.prior_summary()
     assert summary["variance"] / (summary["variance"] + middle) == pytest.approx(weight, rel=1e-12)
+
+
+def test_a_prior_that_is_given_needs_nobody_who_is_heard():
+    model = GaussianMeans("fixed", mu=0.5, tau2=4.0).fit([1.0, 2.0], np.inf)
+    found = model.prior_interval()
+    assert found["mean"] == (0.5, 0.5)
+    np.testing.assert_allclose(found["new client"], stats.norm(0.5, 2.0).interval(0.95), rtol=1e-12)
+    np.testing.assert_allclose(model.interval(), np.repeat(np.array(stats.norm(0.5, 2.0).interval(0.95))[:, None], 2, axis=1))
+    assert "mean [0.5, 0.5]" in str(model.summary())
