@@ -231,8 +231,8 @@ class MixtureMeans(ClientModel):
     def averaged(self, seed: int = 0) -> Self:
         """Return a model with each client's posterior averaged over what all clients leave open about the prior.
 
-        The hyperprior of ``mixture_sampling``: with k given weights are uniform; with k="bic" their law is sparse, and there is
-        a component more than the criterion chose, at least `SPARE` in all, which may stay empty.
+        The hyperprior of ``mixture_sampling``: with k given weights are uniform; with k="bic" their law is sparse, and
+        there is a component more than the criterion chose, at least `SPARE` in all, which may stay empty.
         """
         from estimators.normal_means.mixture_sampling import chain
 

@@ -422,5 +422,7 @@ def test_a_prior_that_is_given_needs_nobody_who_is_heard():
     found = model.prior_interval()
     assert found["mean"] == (0.5, 0.5)
     np.testing.assert_allclose(found["new client"], stats.norm(0.5, 2.0).interval(0.95), rtol=1e-12)
-    np.testing.assert_allclose(model.interval(), np.repeat(np.array(stats.norm(0.5, 2.0).interval(0.95))[:, None], 2, axis=1))
+    np.testing.assert_allclose(
+        model.interval(), np.repeat(np.array(stats.norm(0.5, 2.0).interval(0.95))[:, None], 2, axis=1)
+    )
     assert "mean [0.5, 0.5]" in str(model.summary())
