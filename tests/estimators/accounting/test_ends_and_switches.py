@@ -402,6 +402,69 @@ def test_no_loss_distribution_where_floats_do_not_reach():
         assert (losses.loss_epsilon((Event(mechanism="pure", noise=1 / eps),), 0.1) < np.inf) == known
 
 
+@pytest.mark.parametrize("noise", [0.1, 0.2, 0.9, 50.0])
+def test_the_loss_of_gaussian_noise_on_all_rows_is_normal(noise):
+    """With the mean m^2 / 2 and the deviation m: ten deviations are what 1e-22 leaves out."""
+    event, m = Event(noise=noise), 1 / noise
+    assert losses.deviation(event) == pytest.approx(m, rel=1e-12)
+    assert 1e-24 < stats.norm.sf(losses.furthest(event), loc=m * m / 2, scale=m) < 1e-22
+
+
+def test_rounding_of_losses_and_of_transforms_is_on_the_safe_side():
+    """One purely private release: delta = p - e^eps (1 - p) is straight between losses, and 1e-13 is taken off it."""
+    for eps in (0.3, 1.1):
+        p, event = 1 / (1 + np.exp(-eps)), Event(mechanism="pure", noise=1 / eps)
+        for delta in (1e-2, 1e-6, 1e-10):
+            exact = np.log((p - delta) / (1 - p))
+            found = losses.loss_epsilon((event,), delta)
+            assert 0.3e-13 < (found - exact) * (p - delta) < 3e-13
+
+
+def test_no_bound_where_a_step_of_losses_is_half_as_wide_as_a_release():
+    """N releases of deviation one span 2 (N + 12 sqrt N), which POINTS points cut into steps."""
+    for number, known in ((28_000, True), (32_000, False)):
+        step = 2 * (number + 12 * np.sqrt(number)) / losses.POINTS
+        assert (1 / 3 < step < 1 / 2) == known
+        assert (losses.loss_epsilon((Event(noise=1.0, number=number),), 1e-5) < np.inf) == known
+
+
+# --- AdaPeD ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace"])
+@pytest.mark.parametrize("C1", [0.0, 1e-3, 0.7, 12.0, 26.4, 26.7, 40.0])
+@pytest.mark.parametrize(("K", "m"), [(3, 3), (3, 20), (1, 10**12), (1, 1e305)])
+def test_steps_of_adaped_cost_what_their_formula_says_at_400_digits(adjacency, C1, K, m):
+    """On both sides of where exponentials leave the range of numbers, at orders one apart from two and not."""
+    tau, T, variance = 3, 10, 2.5
+    for order in (1.5, 2.0, 7.0):
+        for C2, more, variance2 in ((0.0, {}, 1.0), (0.9, {}, 1.0), (0.9, {"sigma2_q2": 0.4}, 0.4)):
+            with mpmath.workdps(400):
+                move2 = {"zero-out": 1, "replace": 4}[adjacency]
+                x = mpmath.mpf(order) * tau * move2 * (mpmath.mpf(C1) ** 2 / variance + mpmath.mpf(C2) ** 2 / variance2) / 2
+                grown = mpmath.expm1((mpmath.mpf(order) - 1) * x)
+                exact = mpmath.mpf(T) / tau * mpmath.log1p(mpmath.mpf(K) / m * grown) / (mpmath.mpf(order) - 1)
+            found = adaped_rdp(
+                order=order, tau=tau, T=T, K=K, m=m, C1=C1, sigma2_q1=variance, C2=C2, adjacency=adjacency, **more
+            )
+            assert found == pytest.approx(float(exact), rel=1e-12)
+
+
+def test_a_tiny_share_of_a_cost_without_end_keeps_what_it_leaves():
+    """Whatever is left of e^702 for one client of 1e305: the one beside the share counts as much as the exponential."""
+    for grown in (700.5, 702.0, 704.0):
+        exact = mpmath.log1p(mpmath.expm1(mpmath.mpf(grown)) / mpmath.mpf(1e305))
+        found = adaped_rdp(order=2, tau=1, T=1, K=1, m=1e305, C1=1, sigma2_q1=1 / grown, adjacency="zero-out")
+        assert found == pytest.approx(float(exact), rel=1e-11)
+
+
+def test_an_average_hides_steps_where_clients_are_more_than_those():
+    """Of 2 or 6 clients whose sums of 3 steps are averaged: 3 steps are never more than they are, 9 / 6 are fewer."""
+    known = {"order": 2, "T": 3, "C1": 1.0, "sigma2_q1": 1.0, "adjacency": "zero-out", "average": True}
+    for K, hidden in ((1, 3.0), (2, 3.0), (3, 3.0), (4, 9 / 4), (6, 9 / 6), (9, 1.0)):
+        assert adaped_rdp(tau=3, K=K, m=K, **known) == pytest.approx(hidden, rel=1e-14)
+
+
 @pytest.mark.parametrize("near", [1e-6, 1.0, 3e5])
 def test_noise_is_found_wherever_the_search_starts(near):
     assert accountants.calibrate_noise(lambda z: 7 / z, eps=0.2, near=near) == pytest.approx(35, rel=1e-12)

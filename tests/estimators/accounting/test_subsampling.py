@@ -1,12 +1,15 @@
 """Noise on random batches: the compiled curves, their calibration, and dp-accounting beside them."""
 
+import math
 import tracemalloc
 from time import perf_counter
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq
+from scipy.special import logsumexp
 from scipy.stats import binom
 
 from estimators.accounting import dpsgd, losses, privacy, subsampling_kernels
@@ -111,6 +114,94 @@ def test_an_excess_of_order_two_is_a_square():
     for d in (-0.9, -1e-9, 1e-6, 0.1, 0.3, 5.0, 2e6, 1e7, 1e9):
         assert subsampling_kernels.log_excess(2.0, d) == pytest.approx(2 * np.log(abs(d)), rel=1e-13)
     assert subsampling_kernels.log_excess(2.0, 0.0) == -np.inf
+
+
+@pytest.mark.parametrize("a", [2.0, 2.5, 33.25, 1000.5, -0.2, -1.0, -1.5, -40.0])
+def test_an_excess_over_the_tangent_has_all_digits(a):
+    """(1 + d)^a - 1 - a d at 60 digits, on both sides of every switch: a series, in between, and where the power is all."""
+    turns = [np.exp(x / a) - 1 for x in (29.99, 30.01, 60.0) if a > 0 or x < -30 * a]
+    near = [0.24 / abs(a), 0.26 / abs(a), *([-0.24 / abs(a)] if abs(a) >= 1 else [])]
+    with mpmath.workdps(60):
+        for d in (-0.9, -0.2, -1e-9, 1e-12, 1e-5, 0.2, 0.24, 0.3, 5.0, *near, *turns):
+            exact = mpmath.log((1 + mpmath.mpf(d)) ** a - 1 - a * mpmath.mpf(d))
+            found = subsampling_kernels.log_excess(a, d)
+            assert found == pytest.approx(float(exact), rel=1e-15, abs=1e-13)
+
+
+def test_where_only_the_power_counts_the_tangent_is_still_taken_off():
+    """Of a square the tangent is 2 d + 1: the excess is d^2, whose logarithm has 16 digits, and not (1 + d)^2 - d."""
+    for d in np.exp(np.linspace(15.001, 15.2, 40)):
+        assert subsampling_kernels.log_excess(2.0, d) == pytest.approx(2 * math.log(d), rel=0, abs=2.5e-14)
+
+
+def moment(q, m, a, fixed):
+    """Log of the moment by the trapezoidal rule: of the ratio's power, or of the amplified profile's symmetric one."""
+    u = np.linspace(m / 2 if fixed else -15.0, a * m + 15, 200_001)
+    log = np.logaddexp(np.log1p(-q), np.log(q) + m * u - m * m / 2)  # of the ratio
+    most = max(0.0, np.max(a * log - u * u / 2))  # whose exponential need not be a number
+    power, one, density, other = (np.exp(x - u * u / 2 - most) for x in (a * log, log, 0 * log, (1 - a) * log))
+    terms = power + other - density - one if fixed else power - density - a * (one - density)
+    above = np.trapezoid(terms, u) / np.sqrt(2 * np.pi)
+    return float(np.logaddexp(0, most + np.log(above)))
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize(
+    ("q", "m", "a"),
+    [(0.3, 0.7, 2.0), (0.3, 0.7, 3.5), (0.05, 2.5, 6.25), (0.6, 1.5, 4.0), (0.01, 3.0, 2.1), (0.02, 6.0, 3.5)],
+)
+def test_moments_are_integrals_of_the_ratios_powers(q, m, a, fixed):
+    assert subsampling_kernels.log_moment(q, m, a, fixed) == pytest.approx(moment(q, m, a, fixed), rel=1e-9)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_where_quadrature_gives_way_moments_are_sums_and_chords(fixed):
+    """At shifts above 16: sums of binomial terms at whole orders, (a - 1) q besides for fixed batches, chords in between."""
+    for q, m in ((0.3, 17.0), (1e-40, 16.5), (1e-60, 17.0)):
+        orders, moments = np.arange(2, 6), {}
+        for a in orders.tolist():
+            k = np.arange(a + 1)
+            terms = binom.logpmf(k, a, q) + m * m * k * (k - 1) / 2  # the first two of which are P's own
+            beside = [np.log((a - 1) * q)] if fixed else []
+            moments[a] = np.logaddexp(0, logsumexp([*terms[2:], *beside]))
+            assert subsampling_kernels.log_moment(q, m, float(a), fixed) == pytest.approx(moments[a], rel=1e-11)
+        for a in orders[:-1].tolist():
+            chord = 0.75 * moments[a] + 0.25 * moments[a + 1]
+            assert subsampling_kernels.log_moment(q, m, a + 0.25, fixed) == pytest.approx(chord, rel=1e-11)
+    for a in (2.0, 2.5):  # at 16 itself nothing gives way
+        assert subsampling_kernels.log_moment(0.1, 16.0, a, fixed) == pytest.approx(moment(0.1, 16.0, a, fixed), rel=1e-9)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize(("steps", "rho", "delta"), [(1, 0.0, 1e-5), (300, 0.01, 1e-5), (10_000, 0.0, 0.3)])
+def test_the_best_order_is_the_best_of_all(steps, rho, delta, fixed):
+    for orders in (np.array([2.0, 3.0, 4.5, 8.0, 20.0, 64.0]), np.array([2.0, 40.0]), np.array([7.0])):
+        for q, m in ((0.05, 0.3), (0.3, 2.0), (0.01, 1e-3)):
+            curve = subsampling_kernels.curve(q, m, orders, fixed)
+            each = [
+                float(privacy.epsilon_from_rdp(orders[[i]], (rho * orders + steps * curve)[[i]], delta=delta))
+                for i in range(orders.size)
+            ]
+            best, eps = subsampling_kernels.best_order(q, m, orders, fixed, steps, rho, delta)
+            if min(each) > 0:
+                assert best == np.argmin(each)
+                assert eps == pytest.approx(min(each), rel=1e-12)
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("start", [1e-3, 0.1, 30.0])
+def test_the_largest_shift_is_a_root_at_the_best_order(start, fixed):
+    orders = np.array([2.0, 3.0, 5.0, 9.0, 20.0, 64.0])
+    for eps, q, steps, rho in ((1.0, 0.05, 100, 0.0), (0.4, 0.3, 3, 0.001), (25.0, 0.01, 2, 0.0), (2.0, 0.001, 1, 0.0)):
+
+        def excess(m, q=q, steps=steps, rho=rho, eps=eps):
+            return subsampling_kernels.best_order(q, m, orders, fixed, steps, rho, 1e-5)[1] - eps
+
+        root = brentq(excess, 1e-9, 100.0, xtol=1e-15, rtol=1e-14)
+        found = subsampling_kernels.largest_shift(eps, 1e-5, q, steps, rho, orders, fixed, start)
+        assert found == pytest.approx(root, rel=1e-11)
+        assert excess(found) <= 1e-12 * eps
+    assert subsampling_kernels.largest_shift(1e-3, 1e-300, 0.1, 10, 0.0, orders, fixed, start) == 0
 
 
 def test_laplace_noise_beside_concentrated_privacy_spends_the_rest():

@@ -876,6 +876,12 @@ def test_half_of_a_prior_does_not_say_what_is_lost_outside_the_rows(known):
         regression.local_mse([[1.0, 0.0], [1.0, 0.0]], 1.0, **known)
 
 
+@pytest.mark.parametrize("unit", [1e-170, 1e-100, 1e170])
+def test_designs_whose_squares_are_no_numbers_have_errors_that_are(unit):
+    variance = 1e-40 * min(unit, 1.0) * unit  # sigma2_x (X'X)^-1 is 1e-40 / 4, or less by that unit
+    assert regression.local_mse([[2 * unit]], variance) == pytest.approx(1e-40 / 4 * min(1.0, 1 / unit), rel=1e-12)
+
+
 def test_one_feature_of_ones_is_a_gaussian_mean():
     X, Y = np.ones((5, 1)), np.array([1.0, 2.0, 4.0, 0.0, 3.0])
     mean, covariance = regression.posterior(X, Y, 0.5, 2.0, 3.0)

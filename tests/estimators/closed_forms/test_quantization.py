@@ -31,6 +31,21 @@ def test_variance_is_that_of_the_two_levels_and_below_its_bound(x, bits):
     assert quantization.quantiser_variance(x, 1.0, bits) <= quantization.quantiser_variance_bound(1.0, bits) * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("bits", [1, 2, 5, 12, 48])
+def test_the_largest_variance_is_that_midway_between_levels(bits):
+    midway = 3.0 / (2**bits - 1)
+    for x in (0.0, 2 * midway * (bits > 1)):
+        found = quantization.quantiser_variance(x, 3.0, bits)
+        assert found == pytest.approx(midway**2, rel=1e-3 if bits == 48 else 1e-9)
+    assert quantization.quantiser_variance_bound(3.0, bits) == pytest.approx(midway**2, rel=1e-14)
+
+
+@pytest.mark.parametrize(("eps", "delta", "s"), [(0.3, 1e-3, 1.7), (1.0, 0.4, 0.01), (0.77, 1e-12, 600.0), (0.01, 0.9, 1.0)])
+def test_noise_variance_by_its_formula(eps, delta, s):
+    found = quantization.gaussian_noise_variance(eps=eps, delta=delta, sensitivity=s)
+    assert found == pytest.approx(2 * s * s * np.log(2 / delta) / (eps * eps), rel=1e-14)
+
+
 def test_levels_are_fixed_points():
     levels = np.linspace(-3, 3, 8)
     for seed in range(5):

@@ -218,6 +218,14 @@ def test_projection_is_the_affine_least_squares_fit_and_idempotent():
         np.testing.assert_allclose(project_private(projected, public, components), projected, atol=1e-12)
 
 
+@pytest.mark.parametrize(("small", "kept"), [(0.1, 1.0), (1e-5, 1.0), (1e-7, 0.0)])
+def test_directions_are_kept_down_to_a_millionth_of_the_largest(small, kept):
+    """Which is what a Gram matrix has digits for."""
+    updates = np.array([[1.0, -1.0, 0.0, 0.0, 0.25], [0.0, 0.0, small, -small, 1.0]])
+    projected = project_private(updates, [True, True, True, True, False], 2)
+    assert projected[:, 4] == pytest.approx([0.25, kept], abs=1e-9)
+
+
 def test_projection_removes_private_noise_and_keeps_shared_directions():
     gen = np.random.default_rng(5)
     p, public = 4_000, np.arange(10) < 5

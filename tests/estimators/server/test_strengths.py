@@ -159,3 +159,10 @@ def test_bad_strengths_are_named():
         personalized_mse(-0.5, [1.0, 1.0], 1.0)
     with pytest.raises(ValueError, match="lam must be one number or one"):
         personalized_mse([1.0, 1.0, 1.0], [1.0, 1.0], 1.0)
+
+
+def test_clients_whose_variances_are_as_far_apart_as_may_be_have_strengths():
+    """Of others as good as one of variance 2e-300 a client whose own is 1e-300 takes half; from deaf ones nothing."""
+    found = personalization_strengths([1e-300] * 3, 0.0, noises=[1e-300, 1e300, 1e300])
+    assert found.lam[1:] == pytest.approx(0.5, rel=1e-12)
+    assert found.lam[0] == 0.0
