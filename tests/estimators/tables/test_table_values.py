@@ -134,6 +134,7 @@ def test_clients_of_a_name_in_two_groups_are_two():
         ("k,n 2,47 3,18 4,9", {"client": "k", "count": "n"}, None),
         ("k,n 0,47 2,18 1,9", {"client": "k", "count": "n"}, None),
         ("k,n a,47 b,18", {"client": "k", "count": "n"}, None),
+        ("k,n 0,47 00,18 1,9", {"client": "k", "count": "n"}, None),
         ("client,count 0,47 1,18", None, None),
         ("k,n 0,47 1,18", {"count": "n"}, "the number of its row, with k not used"),
         ("n 47 18", {"count": "n"}, None),
@@ -146,6 +147,25 @@ def test_tables_of_frequencies_are_warned_of(text, columns, warned):
         read_client_table(lines(text), columns)
     assert [warned in str(w.message) for w in caught] == ([True] if warned else [])
     assert [w.filename for w in caught] == [__file__] * len(caught)  # where it was asked for
+
+
+@pytest.mark.parametrize(("gap", "taken"), [(1.5e-100, True), (1.3e-100, False), (1e-90, True)])
+def test_rows_may_differ_by_as_little_as_has_a_variance_above_the_least(gap, taken):
+    """Two rows have the variance gap^2 / 2, which must not be below 1e-200."""
+    text = lines(f"client,value a,0 a,{gap!r} b,1")
+    if taken:
+        assert read_client_table(text).variances == pytest.approx([gap**2 / 4, gap**2 / 2], rel=1e-12, abs=0)
+    else:
+        with pytest.raises(ValueError, match=r"differences have the variance 8\.45e-201, change the units"):
+            read_client_table(text)
+
+
+def test_whole_numbers_of_parquet_are_rounded_where_they_have_too_many_digits(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    values = [2**53 + 1, 2**62, 5]
+    parquet.write_table(arrow.table({"client": ["a", "a", "b"], "value": values}), tmp_path / "t.parquet")
+    table = read_client_table(tmp_path / "t.parquet")
+    assert table.estimates == pytest.approx([(2**53 + 2**62) / 2, 5], rel=1e-15)
 
 
 def test_names_and_their_repetitions():
