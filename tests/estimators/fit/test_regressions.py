@@ -85,3 +85,38 @@ def test_features_that_are_nearly_one_have_no_coefficients_of_their_own():
     for apart, known in ((1e-3, True), (1e-7, False)):
         twins = np.column_stack([X, X[:, 1] + apart * np.sin(np.arange(len(X)))])
         assert np.isfinite(own_logistic(twins, y)).all() == known
+
+
+@pytest.mark.parametrize(("n", "d"), [(3, 3), (4, 3), (9, 3), (2, 1), (1, 1), (30, 5)])
+def test_least_squares_solve_the_normal_equations_with_the_errors_of_textbooks(n, d):
+    rng = np.random.default_rng(n)
+    X, y = rng.normal(size=(n, d)) * np.geomspace(1, 1000, d), rng.normal(size=n)
+    found, error = least_squares(X, y)
+    inverse = np.linalg.inv(X.T @ X)
+    assert found == pytest.approx(inverse @ (X.T @ y), rel=1e-8)
+    if n > d:
+        variance = np.sum((y - X @ found) ** 2) / (n - d)
+        assert error == pytest.approx(np.sqrt(variance * np.diag(inverse)), rel=1e-8)
+    else:
+        assert np.isnan(error).all()  # no row is left to tell it
+
+
+def test_one_coefficient_is_the_log_odds_and_none_is_nothing():
+    y = np.array([1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
+    found, error = own_logistic(np.full((7, 1), 4.0), y)
+    assert 4 * found[0] == pytest.approx(np.log(2 / 5), rel=1e-12)
+    assert 4 * error[0] == pytest.approx(np.sqrt(1 / 2 + 1 / 5), rel=1e-12)
+    assert [part.shape for part in own_logistic(np.ones((7, 0)), y)] == [(0,), (0,)]
+
+
+@pytest.mark.parametrize(("n", "far"), [(12, 20), (12, 60), (13, 60), (24, 200)])
+def test_rows_far_away_on_the_sides_of_their_classes_leave_the_score_at_zero(n, far):
+    """The first step of Newton leads far beyond the most likely coefficients, where the curvature is lost."""
+    x = np.concatenate([np.linspace(-1, 1, n), [far, -far]])
+    y = np.concatenate([np.arange(n) % 2, [1.0, 0.0]])
+    y[1] = 0.0
+    X = np.column_stack([np.ones(n + 2), x])
+    found, error = own_logistic(X, y)
+    p = 1 / (1 + np.exp(-X @ found))
+    assert X.T @ (y - p) == pytest.approx(0, abs=1e-7)
+    assert error == pytest.approx(np.sqrt(np.diag(np.linalg.inv((X.T * (p * (1 - p))) @ X))), rel=1e-6)
