@@ -1,5 +1,6 @@
 """Discrete priors learnt and strengths of any ratios, number by number: steps by hand, partitions, fractions."""
 
+from fractions import Fraction
 from itertools import product
 
 import mpmath as mp
@@ -275,6 +276,28 @@ def test_a_client_whose_server_hears_nobody_else(own_noise, expected):
     for sizes, gamma2s, ratios in (([1], [0.01], None), ([1], [0.01], [1.0]), ([1, 3], [0.01, 0.5], [1.0, 0.0])):
         found = personalization.personalization_strength(1, sizes, gamma2s, 100.0, 1.0, ratios, own_noise=own_noise)
         assert float(found) == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize("own_noise", [False, True])
+@pytest.mark.parametrize("unit", [3 * 2.0**-30, 3.0, 3 * 2.0**30])
+def test_strengths_through_a_root_of_what_they_are_over_are_those_of_fractions(own_noise, unit):
+    """Ratios of a client that grow until its strength is negative: on the way its digits cancel, in any unit."""
+    sizes, gamma2s, alpha2, tau2 = [1, 2, 3], [0.25 * unit, 0.0625 * unit, 0.125 * unit], unit, unit / 64
+    signs = set()
+    for top in np.linspace(0.5, 4.5, 65):
+        given = (2, sizes, gamma2s, alpha2, tau2, [0.5, top, 1.0])
+        found = float(personalization.personalization_strength(*given, own_noise=own_noise))
+        a, t, r, others = Fraction(alpha2), Fraction(tau2), [Fraction(x) for x in (0.5, float(top), 1.0)], [1, 1, 3]
+        w = [x / sum(n * y for n, y in zip(sizes, r, strict=True)) for x in r]
+        noises = [n * Fraction(g) for n, g in zip(sizes, gamma2s, strict=True)]
+        rest = sum(n * x for n, x in zip(others, w, strict=True))
+        spread = (
+            rest * t + sum(n * x * (x * (t + g) + (x - w[1]) * a) for n, x, g in zip(others, w, noises, strict=True)) / rest
+        )
+        spread += w[1] ** 2 * noises[1] / rest if own_noise else 0
+        signs.add(spread > 0)
+        assert found == pytest.approx(float(a / spread), rel=2e-14)
+    assert signs == {False, True}
 
 
 def test_strengths_where_digits_cancel_are_exact():
