@@ -428,6 +428,16 @@ def test_no_bound_where_a_step_of_losses_is_half_as_wide_as_a_release():
         assert (losses.loss_epsilon((Event(noise=1.0, number=number),), 1e-5) < np.inf) == known
 
 
+def test_the_least_noises_are_told_from_none():
+    """A search that starts at 1 goes down to e^-60; a shift of 1e100 still has a square, one above it need not."""
+    for log_noise in (-59.5, -58.5, -0.5, 0.5, 59.5):
+        found = accountants.calibrate_noise(lambda z, least=log_noise: np.exp(least) / z, eps=1.0)
+        assert found == pytest.approx(np.exp(log_noise), rel=1e-12)
+    assert accountants.HUGE == 1 / 1e-100
+    np.testing.assert_allclose(accountants.divergences(Event(noise=1e-100)), ORDERS * 1e200 / 2, rtol=1e-12)
+    assert np.isinf(accountants.divergences(Event(noise=down(1e-100) / 2))).all()
+
+
 # --- AdaPeD ----------------------------------------------------------------------------------------------------------------
 
 
