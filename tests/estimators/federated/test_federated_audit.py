@@ -411,6 +411,38 @@ def test_audits_have_seed_0_unless_they_are_told_otherwise():
         assert case() == case(seed=0) != case(seed=1)
 
 
+def test_cases_are_of_the_size_they_say_unless_they_are_told_otherwise(monkeypatch):
+    asked, worlds = [], []
+
+    def releases(*made, **how):
+        asked.append(how | ({"canary": 0} if made else {}))
+        number = how.get("silo_count", how["rounds"])
+        return (np.zeros((number, how.get("clients", 1))), np.zeros(number)) if made else np.zeros((number, 1))
+
+    def drawn(scores, *, size, **how):
+        asked.append({"runs": size, "candidates": len(scores)})
+        return np.zeros(size)
+
+    for name in ("row_releases", "client_releases"):
+        monkeypatch.setattr(audit_cases, name, releases)
+    for name in ("epsilon_bound", "gaussian_bound"):
+        monkeypatch.setattr(audit_cases, name, lambda *seen, **how: worlds.append([len(w) for w in seen]))
+    audit_cases.rows(batch=7)
+    assert [asked[0][name] for name in ("multiplier", "rounds", "silo_count", "rows")] == [1.0, 1, 200, 100]
+    asked.clear()
+    audit_cases.clients()
+    assert [(how["rounds"], how["clients"]) for how in asked] == [(4000, 1)] * 2
+    asked.clear()
+    audit_cases.averaged_clients()
+    assert [(how["silo_count"], how["work"]["n_steps"]) for how in asked] == [(2000, 4)] * 2
+    asked.clear()
+    audit_cases.exponential(choose=drawn)
+    assert asked == [{"runs": 100_000, "candidates": 100}] * 2
+    worlds.clear()
+    assert audit_cases.tuned().claimed == audit_cases.tuned(multiplier=2.0, runs=100_000).claimed
+    assert worlds == [[100_000] * 2] * 2
+
+
 # --- sound mechanisms pass ----------------------------------------------------------------------------------------------
 
 SOUND = {

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from estimators.federated import kernels
 from estimators.federated.backend import Diverged
 from estimators.federated.models import Convolution, Model, linear_regression, linear_svm, logistic_regression
 from estimators.federated.numpy_backend import NumpyBackend
@@ -151,7 +152,7 @@ def test_equal_largest_values_of_a_block_share_the_slope_and_zeros_have_none():
 @pytest.mark.parametrize("name", MODELS)
 def test_evaluations_are_means_over_rows_of_losses_and_hits(backend, name):
     model = MODELS[name]
-    pairs, ws = data_of(model), np.stack([start(model, 1), start(model, 2)])
+    pairs, ws = data_of(model, (12, 5)), np.stack([start(model, 1), start(model, 2)])
     data = backend.prepare(model, pairs)
     exact = [[network(model, w, x) for x in rows] for w, (rows, _) in zip(ws, pairs, strict=True)]
     np.testing.assert_allclose(backend.scores(model, ws, data), np.concatenate(exact), rtol=1e-12, atol=1e-14)
@@ -305,3 +306,67 @@ def test_slopes_whose_squares_overflow_are_not_clipped_where_nothing_clips(backe
     one, step = Schedule([0], [[[0]]], [[[1.0]]], [[1.0]], [1]), PairStep(rates=(0, 0.5, 0), own=(1, 0), common=(1, 0))
     found = backend.local_pairs(MODELS["logistic"], np.zeros(3), np.zeros(3), 1.0, data, one, step=step)
     np.testing.assert_allclose(found.common, [[0.25e160, 0.0, 0.25]], rtol=1e-15)
+
+
+# --- products of the compiled loops ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8, 10, 17])
+def test_products_are_added_to_the_rows_asked_for_and_no_others(rows):
+    rng, inner = np.random.default_rng(rows), 5
+    for width in (kernels.LANES, 2 * kernels.LANES):
+        left, b, before = (rng.integers(-9, 9, shape).astype(float) for shape in ((24, 11), (11, width), (24, width)))
+        for a in (left, np.ascontiguousarray(left.T).T):
+            chosen, columns = np.sort(rng.choice(24, rows, replace=False)), np.array([0, 3, 4, 10])
+            found, expected = before.copy(), before.copy()
+            kernels.add_product(a, b, found, rows, inner)
+            expected[:rows] += a[:rows, :inner] @ b[:inner]
+            assert found.tolist() == expected.tolist()
+            kernels.add_rows_product(a, b, found, chosen, inner)
+            expected[chosen] += a[chosen, :inner] @ b[:inner]
+            assert found.tolist() == expected.tolist()
+        for some in (columns, columns[:1], columns[:0]):
+            kernels.add_columns_product(left, b, found, rows, some)
+            expected[:rows] += left[:rows, some] @ b[some]
+            assert found.tolist() == expected.tolist()
+        kernels.add_product(left, b, found, rows, 0)
+        kernels.add_rows_product(left, b, found, chosen, 0)
+        assert found.tolist() == expected.tolist()
+
+
+LARGE = [
+    Model((10, 15, 3), "softmax"),
+    Model((10, 17, 18), "softmax"),
+    Model((10, 18), "softmax"),
+    Model((10, 3, 1), "square"),
+]
+
+
+@pytest.mark.parametrize("model", LARGE, ids=lambda m: f"{m.sizes}")
+def test_steps_of_many_units_and_rows_whose_features_are_seldom_there(backend, model):
+    rng, n = np.random.default_rng(5), 19
+    x = rng.standard_normal((n, 10)) * (rng.random((n, 10)) < 0.7)
+    x[:3] = 0.0
+    x[1, 4], x[2, 4], x[2, 7] = 1.0, -0.5, 1.0
+    y = rng.integers(0, model.n_classes, n).astype(float) if model.n_classes else rng.standard_normal(n)
+    batches = [[0], [0, 1], [0, 1, 2], list(range(3, 19)), [12]]
+    rows, weights = np.full((1, 5, 16), 99), np.zeros((1, 5, 16))
+    for s, batch in enumerate(batches):
+        rows[0, s, : len(batch)], weights[0, s, : len(batch)] = batch, 1.0
+    w, data = start(model, 1), backend.prepare(model, [(x, y)])
+    for s, batch in enumerate(batches):
+        gradients = [slopes(lambda v, j=j: loss(model, v, x[j], y[j]), w) for j in batch]
+        one = Schedule([0], rows[:, [s]], weights[:, [s]], [[2.0]], [1])
+        for clip in (None, 1.5):
+            kept = [min(1, (clip or math.inf) / np.linalg.norm(g)) * g for g in gradients]
+            found = backend.local_sgd(model, w, data, one, learning_rate=0.5, clip=clip)[0]
+            np.testing.assert_allclose(found, w - 0.25 * np.sum(kept, axis=0), rtol=1e-11, atol=1e-13)
+
+
+def test_rows_are_evaluated_in_blocks_of_any_number(backend):
+    model, rng = MODELS["hidden softmax"], np.random.default_rng(6)
+    x, y, w = rng.standard_normal((261, 2)), rng.integers(0, 3, 261).astype(float), start(MODELS["hidden softmax"], 2)
+    exact = np.array([loss(model, w, *one) for one in zip(x, y, strict=True)])
+    for n in (1, 128, 129, 261):
+        found = backend.evaluate(model, w, backend.prepare(model, [(x[:n], y[:n]), (x[-n:], y[-n:])]))
+        np.testing.assert_allclose(found.loss, [exact[:n].mean(), exact[-n:].mean()], rtol=1e-12)
