@@ -227,6 +227,8 @@ STEPS = {
     "floored": PairStep(rates=(0.1, 0.2, 9.0), own=(1, 0.5), common=(0, 1), floor=0.55),
     "psi alone": PairStep(rates=(0.1, 0, 0.3), own=(1, 0.5), common=(0, 1), floor=0.05),
     "theta alone": PairStep(rates=(0.1, 0, 0), own=(1, 0.5), common=(0, 1)),
+    "psi alone, by one": PairStep(rates=(0.1, 0, 1), own=(1, 0.5), common=(0, 1), floor=0.05),
+    "mu by one, apart": PairStep(rates=(0.1, 1, 0), own=(1, 0), common=(1, 0)),
     "psi as it is": PairStep(rates=(0.1, 0.2, 0), own=(1, 0.5), common=(0, 1), floor=2.0),
 }
 
@@ -301,6 +303,29 @@ def test_training_that_diverges_names_the_client_and_its_step(backend):
     assert np.isfinite(backend.local_sgd(model, np.zeros(2), data, steps.step(0), learning_rate=0.1)).all()
 
 
+def test_pairs_that_diverge_name_the_client_and_its_step(backend):
+    data = backend.prepare(MODELS["logistic"], [(np.array([[1e200, 0.0]]), [1])])
+    steps, step = Schedule([0], np.zeros((1, 4, 1)), np.ones((1, 4, 1)), np.ones((1, 4)), [4]), STEPS["mutual"]
+    with pytest.raises(Diverged, match=r"training of client 0 diverged in step [01];"):
+        backend.local_pairs(MODELS["logistic"], np.zeros(3), np.zeros(3), 1.0, data, steps, step=step)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_pairs_take_scores_whose_exponentials_are_beyond_all_numbers(backend, sign):
+    """The class of the largest score has all the probability, so that slopes are differences of indicators."""
+    one, step = Schedule([0], [[[0]]], [[[1.0]]], [[1.0]], [1]), PairStep(rates=(0.5, 0.25, 0), own=(1, 0), common=(1, 0))
+    model = MODELS["softmax"]
+    w = np.zeros((3, 3))
+    w[2] = [sign * 900.0, sign * 2000.0, 0.0]
+    largest = 1 if sign > 0 else 2
+    move = np.zeros((3, 3))
+    move[[0, 2], 0], move[[0, 2], largest] = 1.0, -1.0
+    data = backend.prepare(model, [(np.array([[1.0, 0.0]]), [0])])
+    found = backend.local_pairs(model, w.ravel(), w.ravel(), 1.0, data, one, step=step)
+    np.testing.assert_allclose(found.own[0].reshape(3, 3), w + 0.5 * move, rtol=1e-15)
+    np.testing.assert_allclose(found.common[0].reshape(3, 3), w + 0.25 * move, rtol=1e-15)
+
+
 def test_slopes_whose_squares_overflow_are_not_clipped_where_nothing_clips(backend):
     data = backend.prepare(MODELS["logistic"], [(np.array([[1e160, 0.0]]), [1])])
     one, step = Schedule([0], [[[0]]], [[[1.0]]], [[1.0]], [1]), PairStep(rates=(0, 0.5, 0), own=(1, 0), common=(1, 0))
@@ -370,3 +395,24 @@ def test_rows_are_evaluated_in_blocks_of_any_number(backend):
     for n in (1, 128, 129, 261):
         found = backend.evaluate(model, w, backend.prepare(model, [(x[:n], y[:n]), (x[-n:], y[-n:])]))
         np.testing.assert_allclose(found.loss, [exact[:n].mean(), exact[-n:].mean()], rtol=1e-12)
+
+
+def test_noise_of_many_steps_is_that_of_each(backend):
+    """Batches without rows leave the noise alone; a backend may draw that of some steps at a time."""
+    model, noise, n = MODELS["hidden softmax"], GaussianNoise(0.7, seed=7, round=5), 19
+    empty = Schedule([0], np.zeros((1, n, 1)), np.zeros((1, n, 1)), [np.arange(1.0, n + 1)], [n])
+    data, w, size = backend.prepare(model, data_of(model)), start(model, 1), model.n_parameters
+    drawn = [noise.draw(0, [s], size)[0].astype(float) / (s + 1) for s in range(n)]
+    found = backend.local_sgd(model, w, data, empty, learning_rate=0.3, clip=0.9, noise=noise)[0]
+    np.testing.assert_allclose(found, w - 0.3 * 0.7 * 0.9 * np.sum(drawn, axis=0), rtol=1e-11, atol=1e-13)
+    for joint in (False, True):
+        step = PairStep(rates=(0.1, 0.2, 0.3), own=(1, 1), common=(0, 1), floor=0.01, clips=(0.3, 0.4), joint=joint)
+        found = backend.local_pairs(model, w, -w, 2.0, data, empty, step=step, noise=noise)
+        mu, psi = -w, 2.0  # divisors divide the rows, which are none, not the noise of pairs
+        for s in range(n):
+            numbers, k = 0.7 * noise.draw(0, [s], size + 1)[0].astype(float), 1 / (2 * psi)
+            mu = mu - 0.2 * 0.3 * numbers[:-1]
+            psi = max(0.01, psi - 0.3 * (min(k, 0.3 if joint else 0.4) + (0.3 if joint else 0.4) * numbers[-1]))
+        np.testing.assert_allclose(found.own[0], w, rtol=1e-15)
+        np.testing.assert_allclose(found.common[0], mu, rtol=1e-11, atol=1e-13)
+        assert found.psi[0] == pytest.approx(psi, rel=1e-11)
