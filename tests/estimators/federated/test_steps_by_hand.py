@@ -156,6 +156,7 @@ def test_evaluations_are_means_over_rows_of_losses_and_hits(backend, name):
     data = backend.prepare(model, pairs)
     exact = [[network(model, w, x) for x in rows] for w, (rows, _) in zip(ws, pairs, strict=True)]
     np.testing.assert_allclose(backend.scores(model, ws, data), np.concatenate(exact), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(backend.scores(model, ws[0], backend.prepare(model, pairs[:1])), exact[0], rtol=1e-12)
     found = backend.evaluate(model, ws, data)
     for i, (x, y) in enumerate(pairs):
         assert found.loss[i] == pytest.approx(
@@ -301,6 +302,41 @@ def test_training_that_diverges_names_the_client_and_its_step(backend):
     with pytest.raises(Diverged, match=r"training of client 1 diverged in step [12];"):
         backend.local_sgd(model, np.zeros(2), data, steps, learning_rate=0.1)
     assert np.isfinite(backend.local_sgd(model, np.zeros(2), data, steps.step(0), learning_rate=0.1)).all()
+
+
+def test_the_last_step_and_the_first_are_named_when_they_diverge(backend):
+    """Parameters that cease to be finite in a client's last step, and scores that are not from the start."""
+    model = linear_regression(1)
+    data = backend.prepare(model, [(np.array([[0.0], [1e200]]), np.array([0.0, 1e300]))])
+    for batches in ([1], [0, 1], [0, 0, 0, 1]):
+        n = len(batches)
+        steps = Schedule([0], np.reshape(batches, (1, n, 1)), np.ones((1, n, 1)), np.ones((1, n)), [n])
+        with pytest.raises(Diverged, match=f"client 0 diverged in step {n - 1};"):
+            backend.local_sgd(model, np.zeros(2), data, steps, learning_rate=0.1)
+    with pytest.raises(Diverged, match="client 0 diverged in step 0;"):
+        backend.local_sgd(model, [1e300, 0.0], data, Schedule([0], [[[1], [0], [0]]], np.ones((1, 3, 1)), [[1.0] * 3], [3]),
+                          learning_rate=0.1)  # fmt: skip
+    none = Schedule([0, 0], np.zeros((2, 1, 1)), np.ones((2, 1, 1)), np.ones((2, 1)), [0, 0])
+    starts = np.array([[1.0, 2.0], [3.0, 4.0]])
+    assert backend.local_sgd(model, starts, data, none, learning_rate=0.1).tolist() == starts.tolist()
+
+
+def test_starts_beyond_single_precision_diverge_in_the_first_step():
+    single, model = NumpyBackend(workers=1), linear_regression(1)
+    data = single.prepare(model, [(np.ones((1, 1)), [1.0])])
+    steps = Schedule([0], np.zeros((1, 4, 1)), np.ones((1, 4, 1)), np.ones((1, 4)), [4])
+    with np.errstate(over="ignore"), pytest.raises(Diverged, match="client 0 diverged in step 0;"):
+        single.local_sgd(model, [1e39, 0.0], data, steps, learning_rate=0.1)
+
+
+def test_more_layers_than_the_compiled_loops_have_are_refused():
+    for model, says in (
+        (Model((2, 3, 3, 1), "square"), "model has 2 hidden layers; "),
+        (Model((4, 1), "square", (2, 2, 1), (Convolution(1, 1),)), "model has 1 convolutions; "),
+        (Model((4, 3, 3, 1), "square", (2, 2, 1), (Convolution(1, 1),)), "model has 1 convolutions and 2 hidden layers; "),
+    ):
+        with pytest.raises(ValueError, match=says):
+            EXACT.prepare(model, [(np.zeros((1, model.n_features)), [0.0])])
 
 
 def test_pairs_that_diverge_name_the_client_and_its_step(backend):
