@@ -11,7 +11,7 @@ import pytest
 from estimators.federated.algorithms import AdaPeD, FedAvg, Local, PFedMe, make
 from estimators.federated.data import Federation, synthetic_federation
 from estimators.federated.jax_backend import JaxBackend
-from estimators.federated.models import linear_regression, logistic_regression
+from estimators.federated.models import Model, linear_regression, logistic_regression
 from estimators.federated.numpy_backend import NumpyBackend
 from estimators.federated.pairs import PairStep
 from estimators.federated.privacy import RowPrivacy
@@ -201,3 +201,20 @@ def test_passes_become_steps_and_batches_fit():
     t = task(work={"rule": "poisson", "n_epochs": 2, "batch_size": [3, 4, 5, 7, 20, 100]})
     assert t.work["batch_size"].tolist() == [3, 4, 5, 7, 20, 20]
     assert t.work["n_steps"].tolist() == [14, 10, 8, 6, 2, 2]
+
+
+def test_weights_of_sums_are_one_for_each_row():
+    for weights, rows in (([1.0], np.ones((2, 3))), (np.ones((2, 3)), np.ones((2, 3))), (1.0, np.ones((1, 3)))):
+        with pytest.raises(ValueError, match="weights must have one entry for each row"):
+            weighted_sum(weights, rows)
+
+
+def test_first_parameters_are_those_of_index_0_unless_another_is_given():
+    federation = synthetic_federation(clients=2, rows=25, seed=1)
+    hidden = Task(federation, Model((10, 3, federation.classes), "softmax"), work=WORK, seed=0)
+    first, last = hidden.initial(), 2**32 - 1
+    assert first.tolist() == hidden.initial(0).tolist() != hidden.initial(1).tolist()
+    assert hidden.initial(last).tolist() != first.tolist()
+    for wrong in (-1, last + 1, last + 2):
+        with pytest.raises(ValueError, match="index must be"):
+            hidden.initial(wrong)

@@ -316,6 +316,11 @@ def test_the_last_step_and_the_first_are_named_when_they_diverge(backend):
     with pytest.raises(Diverged, match="client 0 diverged in step 0;"):
         backend.local_sgd(model, [1e300, 0.0], data, Schedule([0], [[[1], [0], [0]]], np.ones((1, 3, 1)), [[1.0] * 3], [3]),
                           learning_rate=0.1)  # fmt: skip
+    many = Schedule([0], np.ones((1, 20, 1)), np.ones((1, 20, 1)), np.ones((1, 20)), [20])
+    with pytest.raises(Diverged, match="client 0 diverged in step 0;"):
+        backend.local_sgd(
+            model, [1e300, 0.0], data, many, learning_rate=0.1, clip=1.0, noise=GaussianNoise(1.0, seed=0, round=0)
+        )
     none = Schedule([0, 0], np.zeros((2, 1, 1)), np.ones((2, 1, 1)), np.ones((2, 1)), [0, 0])
     starts = np.array([[1.0, 2.0], [3.0, 4.0]])
     assert backend.local_sgd(model, starts, data, none, learning_rate=0.1).tolist() == starts.tolist()
@@ -397,6 +402,7 @@ def test_products_are_added_to_the_rows_asked_for_and_no_others(rows):
 
 LARGE = [
     Model((10, 15, 3), "softmax"),
+    Model((10, 3, 18), "softmax"),
     Model((10, 17, 18), "softmax"),
     Model((10, 18), "softmax"),
     Model((10, 3, 1), "square"),
