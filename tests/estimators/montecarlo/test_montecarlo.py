@@ -58,8 +58,10 @@ EXPERIMENTS = [
     clients(),
     clients(nu2=0.0),
     clients(client=0, weights=np.zeros((0, 5)), left=[[1, 1, 0]], right=[[1, 0, 0]]),
+    clients(weights=[1.0, 0.2, 0.0, 0.3, 1.0], left=[-1, 0, 0, 1], right=[0, 1, 0, 1]),
     regression(),
     james_stein(),
+    james_stein(m=5, mu=-1.0, theta_variance=0.4, noise_variance=2.5, shrink=0.7),
 ]
 
 
@@ -190,6 +192,15 @@ class TestKernels:
         assert_equal_up_to_rounding(compiled, plain)
 
     @pytest.mark.parametrize("experiment", EXPERIMENTS)
+    @pytest.mark.parametrize("reps", [255, 256, 1000, 1023, 1024])
+    def test_has_the_means_of_all_full_batches(self, experiment, reps):
+        """And of no other: the last block that 1023 replicates are drawn in ends where a fourth batch would."""
+        compiled = experiment.kernel_call(mc.stream("full", 0), reps)
+        plain = experiment.reference_call(mc.stream("full", 0), reps)
+        assert compiled.batches.shape == (reps // 256, experiment.n_statistics)
+        np.testing.assert_allclose(compiled.batches, plain.batches, rtol=1e-11, atol=1e-13)
+
+    @pytest.mark.parametrize("experiment", EXPERIMENTS)
     def test_equals_its_uncompiled_source(self, experiment, monkeypatch):
         compiled = experiment.kernel_call(mc.stream("source", 0), 70)
         for name in (
@@ -214,6 +225,27 @@ class TestKernels:
             assert normals.T.tobytes() == plain.standard_normal((kernels.LANES, 64)).tobytes()
         drawn.bit_generator.state = whole
         assert drawn.random() == plain.random()
+
+    def test_words_on_the_ziggurats_borders_are_drawn_as_numpy_draws_them(self):
+        """A point on the end of a layer's box is not in it, and one of the tail that meets its bound is drawn anew."""
+        constants = pytest.importorskip("numba.np.random._constants")
+        states = [state_before((int(constants.ki_double[k]) << 9 | k, 2**62, 5)) for k in (1, 7, 255)]
+        rng = np.random.default_rng(0)
+        while len(states) < 6:
+            word = int(rng.integers(1, 2**50))
+            beyond = -constants.ziggurat_nor_inv_r * np.log1p(-word * 2.0**-53)
+            nearly = int(-np.expm1(-beyond * beyond / 2) * 2**53)
+            for spare in range(nearly - 3, nearly + 4):
+                if -2 * np.log1p(-spare * 2.0**-53) == beyond * beyond:
+                    states.append(state_before((int(constants.ki_double[0]) << 9, word << 11, spare << 11)))
+        for state in states:
+            plain = np.random.Generator(np.random.SFC64(0))
+            plain.bit_generator.state = {**plain.bit_generator.state, "state": {"state": state.copy()}}
+            words, normals = kernels.Words(state), np.empty((1, kernels.LANES))
+            if hasattr(kernels._words_block, "py_func"):  # plain Python warns where words overflow
+                kernels._words_block(words, normals)
+                assert normals.tobytes() == plain.standard_normal(kernels.LANES).tobytes()
+                np.testing.assert_array_equal(state, plain.bit_generator.state["state"]["state"])
 
     @pytest.mark.parametrize("bits", [np.random.SFC64, np.random.PCG64, np.random.Philox])
     @pytest.mark.parametrize("tables", [True, False])
@@ -263,6 +295,20 @@ class TestKernels:
             kernel = getattr(kernel, "py_func", kernel)
             twin = getattr(reference, f"{name}_reference")
             assert list(inspect.signature(kernel).parameters) == list(inspect.signature(twin).parameters)
+
+
+def state_before(words):
+    """A state of SFC64 whose next three words are these: its steps backwards."""
+    whole, c = 2**64 - 1, 0x9E3779B97F4A7C15
+    first, second, third = words
+    after = (c << 24 | c >> 40) + first & whole
+    b = c + (c << 3) & whole
+    counter = third - (b ^ b >> 11) - (after + (after << 3)) - 2 & whole
+    shifted = second - b - counter - 1 & whole
+    b = shifted
+    for _ in range(6):
+        b = shifted ^ b >> 11
+    return np.array([first - b - counter & whole, b, c, counter], np.uint64)
 
 
 def assert_equal_up_to_rounding(a, b):

@@ -305,6 +305,13 @@ class TestGuards:
         with pytest.raises(ValueError, match="beyond its last point"):
             experiment.kernel_call(source, 64)
 
+    def test_the_last_block_of_the_largest_net_is_its_last(self):
+        last = at(start(2, 32), 2**26 - 1)
+        getattr(kernels._next_block, "py_func", kernels._next_block)(last)  # which looks where compiled code does not
+        assert last.block.tolist() == [2**26, 2**26]
+        with pytest.raises(ValueError, match="beyond its last point"):
+            kernels.skip_blocks(last, 1)
+
     def test_too_few_randomisations(self):
         with pytest.raises(ValueError, match="replications must be >= 8, got 4"):
             mc.run_nets(CLIENTS, 8, 4, "few")

@@ -105,6 +105,20 @@ class TestLaws:
         np.testing.assert_allclose(laws.beta(ends, 0.3, 30.0), stats.beta.ppf(ends, 0.3, 30.0), rtol=1e-11)
         assert laws.binomial(ends[[0, -1]], 40, 0.5).tolist() == stats.binom.ppf(ends[[0, -1]], 40, 0.5).tolist()
 
+    def test_counts_of_many_trials_are_found_from_the_end_that_is_near(self):
+        """Where all of 500 trials fail with probability 1e-761, and where a uniform meets a sum of probabilities."""
+        for p in (0.03, 0.5, 0.97):
+            np.testing.assert_array_equal(laws.binomial(CELLS, 500, p), stats.binom.ppf(CELLS, 500, p))
+        assert laws.binomial(np.array([0.5, 0.75, 0.875]), [1, 2, 3], 0.5).tolist() == [0, 1, 2]
+
+    def test_counts_stay_within_the_trials_where_probabilities_sum_to_less_than_one(self):
+        trials = np.arange(1, 40)
+        for p in np.linspace(0.05, 0.5, 10):
+            ends = np.resize([1 - 2.0**-53, 2.0**-53], (39, 2))
+            found = laws.binomial(ends, trials[:, None], [p, 1 - p])
+            assert found.min() >= 0
+            assert (found <= trials[:, None]).all()
+
     def test_choice_has_its_probabilities(self):
         found = Cells().choice([5, 7, 9], len(CELLS), p=[0.25, 0.25, 0.5])
         assert [np.mean(found == v) for v in (5, 7, 9)] == [0.25, 0.25, 0.5]
