@@ -93,6 +93,11 @@ def test_noncentral_t_is_its_integral(t, free, shift):
         noncentral_t(t, 2, shift)
 
 
+@pytest.mark.parametrize(("t", "free"), [(2.0, 3), (-4.0, 3), (1.0, 4), (-2.0, 5)])
+def test_noncentral_t_without_a_shift_is_students_to_a_dozen_digits(t, free):
+    assert noncentral_t(t, free, 0.0) == pytest.approx(stats.t.cdf(t, free), abs=1e-12)
+
+
 def test_rules_decide_at_their_thresholds():
     rule = TwoStageRule()
     for sign in (1, -1):
@@ -348,6 +353,33 @@ def test_batches_are_compared_with_the_variance_of_replicates():
         require_independent(parts, least * 1.01)
 
 
+def test_two_batches_are_compared_and_one_is_not():
+    rows = RNG(9).normal(size=(512, 1))
+    ((size, statistic, ratio, chance),) = dispersions([chunk(rows)])
+    total = 256 * (rows[:256].mean() - rows[256:].mean()) ** 2 / 2 / rows.var(ddof=1)
+    assert (size, statistic, ratio) == (256, 0, pytest.approx(total, rel=1e-9))
+    assert chance == pytest.approx(stats.chi2.sf(total, 1), rel=1e-9)
+    assert not list(dispersions([chunk(rows[:511])]))
+
+
+def test_heavy_tails_are_measured_on_the_smallest_batches():
+    rows = np.ones((8192, 1))
+    rows[::2] = -1.0
+    rows[5] = 400.0  # of 32 batches one has another mean: an excess kurtosis of 32 - 2 + 1 / 31 - 3
+    means = np.array([399.0 / 256] + [0.0] * 31)
+    heavy = stats.kurtosis(means)
+    assert heavy == pytest.approx(27 + 1 / 31)
+    found = {size: (ratio, chance) for size, _, ratio, chance in dispersions([chunk(rows)])}
+    assert set(found) == {256, 1024, 4096}
+    for size, (ratio, chance) in found.items():
+        free = 8192 // size - 1
+        groups = means.reshape(free + 1, -1).mean(axis=1)
+        total = size * groups.var() * (free + 1) / rows.var(ddof=1)
+        skew = (8 + 4 * heavy * 256 / size) * free / (2 * free) ** 1.5
+        assert ratio == pytest.approx(total / free, rel=1e-9)
+        assert chance == pytest.approx(stats.pearson3.sf(total, skew, free, np.sqrt(2 * free)), rel=1e-6)
+
+
 def test_batches_of_a_size_are_means_of_neighbours():
     rows = RNG(6).normal(size=(2600, 2))
     part = chunk(rows)
@@ -382,6 +414,12 @@ def test_rows_of_sixteen_batches_that_agree_are_repeats():
     assert not repeated(shorter, 1e-6)
     constant = np.zeros((16 * 256, 1))
     assert not repeated([chunk(constant), chunk(constant)], 1e-6)  # which chance makes agree
+    chance = 2**2 / 2 * ((1 + 16) / (1 + 32 * 31 / 2)) ** 16  # 16 of all pairs of batches agree, and one for good measure
+    assert repeated([chunk(rows), chunk(rows)], 1.01 * chance)
+    assert not repeated([chunk(rows), chunk(rows)], 0.99 * chance)
+    unnoted = Moments(len(rows), [0.0], [[1.0]])  # has no batches to compare
+    assert not repeated([unnoted, chunk(rows[:300]), chunk(rows), unnoted], 1e-6)
+    assert repeated([unnoted, chunk(rows), chunk(rows)], 1e-6)
 
 
 # --- moments ---------------------------------------------------------------------------------------------------------------
