@@ -119,6 +119,13 @@ class TestLaws:
             assert found.min() >= 0
             assert (found <= trials[:, None]).all()
 
+    def test_a_uniform_beyond_all_shares_is_of_the_last(self):
+        assert laws.counted(np.array([0.1, 0.3, 0.7, 0.95]), np.full(3, 0.3)).tolist() == [0, 0, 2, 2]
+
+    def test_tables_are_shared_and_cannot_be_written(self):
+        with pytest.raises(ValueError, match="read-only"):
+            laws.tabled(np.sqrt)[0, 0] = 1.0
+
     def test_choice_has_its_probabilities(self):
         found = Cells().choice([5, 7, 9], len(CELLS), p=[0.25, 0.25, 0.5])
         assert [np.mean(found == v) for v in (5, 7, 9)] == [0.25, 0.25, 0.5]
@@ -174,6 +181,13 @@ class TestSmallNets:
         draws = mc.stream("by hand#net", 2).integers(0, 2**32, (3, 33), dtype=np.uint32)
         points = nets.uniforms(large, 1 << log2_points)[:, [2, 0, 1]] * 2**32 - 0.5
         np.testing.assert_array_equal(points[np.argsort(points[:, 0])], by_hand(draws, log2_points))
+
+    def test_a_scrambling_is_of_whole_words_of_the_stream_with_the_shift_last(self):
+        whole = mc.SampledExperiment(lambda gen, reps: gen.random((reps, 3)), 3)
+        points = next(mc.StratifiedExperiment(whole, 6).points(mc.stream("words", 0), 4))
+        random = mc.stream("words", 0).integers(0, 2**32, (4, 3, 33), dtype=np.uint32)
+        for net, each in zip(points, random, strict=True):
+            np.testing.assert_array_equal(net[np.argsort(net[:, 0])] * 2**32 - 0.5, by_hand(each, 6))
 
     @pytest.mark.parametrize(("log2_points", "calls"), [(14, [4, 1]), (15, [2, 2, 1]), (16, [1] * 5), (17, [1] * 5)])
     def test_no_more_points_than_promised_are_drawn_in_one_call(self, log2_points, calls):
