@@ -23,7 +23,7 @@ from estimators.normal_means.streaming import GaussianTally, RowTally
 from estimators.numerics import tally_state
 from estimators.private import BetaPrior, MeanClient, Prior, RateClient, RegressionClient, RegressionPrior, read_report
 from estimators.private.reports import checksum
-from estimators.system.untrusted import read_arrays, read_bytes, read_json
+from estimators.system.untrusted import gunzip, may_have_no_end, names_of_arrays, read_arrays, read_bytes, read_json
 
 RNG = np.random.default_rng
 ROUNDS = 300
@@ -478,3 +478,52 @@ def test_the_largest_floats_are_reported_within_the_bounds():
         assert -1 < report.estimate < 2
         assert report.variance is not None
         assert 3 < report.variance < 5
+
+
+def test_what_is_as_large_as_a_limit_is_read_and_what_is_larger_is_not():
+    digits, packed = "9" * 19, gzip.compress(b"abc")
+    assert read_json("[1]", what="it", largest=3) == [1]
+    assert read_json(f"[{digits}, -{digits}]", what="it") == [10**19 - 1, 1 - 10**19]
+    assert gunzip(packed, what="it", largest=3) == b"abc"
+    for call, why in (
+        (lambda: read_json("[1]", what="it", largest=2), "it has 3 characters; at most 2 are read"),
+        (lambda: read_json("1" + digits, what="it"), "it holds a whole number of more than 19 digits"),
+        (lambda: gunzip(packed, what="it", largest=2), "it unpacks to more than 2 bytes"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            call()
+
+
+def test_a_part_of_an_archive_and_what_is_none_are_told_apart(tmp_path):
+    with pytest.raises(ValueError, match="it is cut off or damaged"):
+        names_of_arrays(b"PK\3\4", what="it")
+    for other in (b"", b"PQ\3\4", b"\0PK\3"):
+        with pytest.raises(ValueError, match="it is not an npz file"):
+            names_of_arrays(other, what="it")
+    assert may_have_no_end(tmp_path / "nothing there") is False
+
+
+def npz_of(content):
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w") as archive:
+        archive.writestr("a.npy", content)
+    return whole.getvalue()
+
+
+def test_arrays_without_entries_of_either_version_and_of_the_largest_size_are_read():
+    for array in (np.zeros((0, 3)), np.arange(6.0).reshape(2, 3), np.array(5.0)):
+        for version in ((1, 0), (2, 0)):
+            content = io.BytesIO()
+            np.lib.format.write_array(content, array, version=version)
+            size = len(content.getvalue())
+            found = read_arrays(npz_of(content.getvalue()), what="it", largest=size)["a"]
+            assert (found.shape, found.tolist()) == (array.shape, array.tolist())
+            with pytest.raises(ValueError, match=f"it unpacks to {size} bytes; at most {size - 1} are read"):
+                read_arrays(npz_of(content.getvalue()), what="it", largest=size - 1)
+
+
+def test_sizes_below_zero_whose_product_fits_are_damage():
+    content = io.BytesIO()
+    np.lib.format.write_array_header_1_0(content, {"descr": "<f8", "fortran_order": False, "shape": (-1, -3)})
+    with pytest.raises(ValueError, match="it: 'a' is damaged"):
+        read_arrays(npz_of(content.getvalue() + bytes(24)), what="it")
