@@ -172,12 +172,57 @@ def test_windows_hold_the_reports_and_what_is_near_of_the_prior():
     assert starts[1] > 0
 
 
+def near_a_centre(centre):
+    """Ranges of priors within eight deviations of 0.01 of one centre."""
+    return Ranges(0.01, 0.0, float(np.arcsinh(1.0)), np.array([0.0, 1.0]), np.full(2, centre), np.full(2, centre))
+
+
+def test_a_client_is_apart_from_the_priors_where_its_density_in_their_middle_is_below_exp_of_minus_twenty():
+    """Middle 0.5: of errors 0.055 and 0.08 that is 7.3 and 5 of them; a slope of 30 falls by 12 over 0.4 at most."""
+    family, places = TruncatedNormals(LOW, HIGH), Places(LOW, HIGH, 0.002, 9.0)
+    reports = NormalReports([0.1, 0.1, 0.1, 0.1, 0.1, 0.9], [0.055, 0.08, 0.03, 0.03, 0.2, 0.2])
+    made = Table(reports, np.arange(6), family, near_a_centre(0.5))
+    reports.slope = np.array([np.inf, np.inf, 30.0, 60.0, np.inf, np.inf])
+    reports.low[2:], reports.high[2:] = -0.9, 1.1
+    reports.high[4], reports.low[5] = made.near  # which only touch where priors are
+    reports.low[4], reports.high[5] = -0.5, 1.5
+    starts, stops = made.windows(reports, np.arange(6), places)
+    values = family.value(*places.at(np.arange(places.size))[:2])
+    apart, among = (-0.34, 0.54), (0.42, 0.58)
+    wanted = [apart, among, among, (-0.9, 1.1), (-0.5, 0.42), (0.58, 1.5)]
+    for (left, right), start, stop in zip(wanted, starts, stops, strict=True):
+        assert np.sum(values[start:stop] < left) in (3, 4, 5)
+        assert np.sum(values[start:stop] > right) in (3, 4, 5)
+
+
+def test_windows_are_mirrored_with_clients_and_priors_and_never_shorter_than_eight_places():
+    family, places = TruncatedNormals(LOW, HIGH), Places(LOW, HIGH, 0.0217, 9.0)
+    y = np.array([-4.9, -1.3, -0.99, -0.81, -0.47, 0.33, 1.9, 2.98])
+    s = np.array([0.01, 0.013, 0.02, 0.015, 0.03, 0.017, 0.08, 0.021])
+    for centre in (-1.0, -0.5, 0.2):
+        ends = []
+        for x, middle in ((y, centre), (2.0 - y, 2.0 - centre)):
+            reports = NormalReports(x, s)
+            made = Table(reports, np.arange(8), family, near_a_centre(middle))
+            ends.append(made.windows(reports, np.arange(8), places))
+        (starts, stops), (starts_back, stops_back) = ends
+        assert (places.size - stops_back).tolist() == starts.tolist()
+        assert (places.size - starts_back).tolist() == stops.tolist()
+        assert (stops - starts).min() >= 8
+        values = family.value(*places.at(np.arange(places.size))[:2])
+        inner = (y > -0.9) & (y < centre - 0.2)  # all of them to the left of the priors: where they are is within
+        for k in np.flatnonzero(inner):
+            assert values[starts[k]] < y[k] - 6 * s[k]
+            assert values[stops[k] - 1] > centre - 0.08
+
+
 def test_runs_of_clients_end_after_512():
     found = sorted(posterior.cut(np.zeros(1200, int), np.full(1200, 10)))
     assert found == [(0, 512), (512, 1024), (1024, 1200)]
     for gap, runs in ((84, [(0, 2)]), (85, [(0, 1), (1, 2)])):  # together 64 and two lengths of ten
         starts = np.array([0, gap - 10])
         assert sorted(posterior.cut(starts, starts + 10)) == runs
+        assert sorted(posterior.cut(starts + 1000, starts + 1010)) == runs  # wherever in the grid
 
 
 def test_first_ranges_are_those_of_weighted_means():

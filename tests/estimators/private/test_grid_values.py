@@ -41,6 +41,14 @@ def test_places_are_even_inside_and_geometric_at_the_ends():
     assert places.position(np.array([0.0, 4.0])).tolist() == [0.0, 34.0]
 
 
+def test_the_far_end_is_the_last_place_whatever_rounding_makes_of_its_distance():
+    for cells in range(8, 400):
+        for low, high in ((0.0, np.pi), (-1.1, 3.3)):
+            places = Places(low, high, (high - low) / cells * 1.0001, 16.0)
+            assert places.cells == cells
+            assert places.position(np.array([high - low])).tolist() == [places.size - 1]
+
+
 def test_priors_on_places_hold_what_is_beyond_the_first_and_the_last():
     """A Beta law of powers below one: what lies between the end and the first place, by its distribution function."""
     family, places = Betas(), Places(0.0, np.pi, 0.1, 6.0)
@@ -201,6 +209,21 @@ def test_a_lattice_of_nodes_has_the_moments_of_the_density():
     for power in (1, 2):
         assert nodes.weight @ nodes.spread**power == pytest.approx((weight.sum(1) * spread**power).sum(), rel=2e-4)
         assert nodes.weight @ nodes.centre**power == pytest.approx((weight.sum(0) * fine_c**power).sum(), rel=2e-3)
+
+
+def test_a_lattice_lies_on_the_density_between_the_outermost_nodes():
+    """A log density that is linear in both, which splines have exactly: weights are it times the areas of cells."""
+    ranges = Ranges(0.4, 0.1, 1.9, np.array([0.1, 1.9]), np.array([-2.0, -2.5]), np.array([2.0, 3.5]))
+    (x, _), (y, _) = posterior.legendre(24), posterior.legendre(40)
+    nodes = Hyperposterior(ranges, 9.0 * x[:, None] - 14.0 * y, True).lattice()
+    u, v = (np.arange(400)[:, None] + 0.5) / 400, (np.arange(200) + 0.5) / 200
+    at = 0.1 + 1.8 * u
+    exact = np.exp(9.0 * u - 14.0 * v) * np.cosh(at) * (4.0 + 2.0 * u)
+    found = nodes.weight.reshape(400, 200)
+    inside = (u > x[0]) & (u < x[-1]) & (v > y[0]) & (v < y[-1])
+    assert inside.sum() == 398 * 200
+    np.testing.assert_allclose((found / exact)[inside] * exact[200, 100] / found[200, 100], 1.0, rtol=1e-9)
+    np.testing.assert_allclose(nodes.spread.reshape(400, 200)[:, 7], 0.4 * np.sinh(at[:, 0]), rtol=1e-12)
 
 
 # --- rates -----------------------------------------------------------------------------------------------------------------

@@ -137,6 +137,11 @@ def test_the_least_noise_is_chosen_and_what_cannot_be_is_refused():
             noise.choose_mechanism(mechanism, 1.0, 0.0, ("gaussian", "discrete-gaussian"))
         assert noise.choose_mechanism(mechanism, np.inf, 0.0, ("gaussian", "discrete-gaussian")) == mechanism
     noise.choose_mechanism(None, 1e-70, 0.0)
+    assert noise.choose_mechanism(None, 1e20, 0.0) == "discrete-laplace"
+    with pytest.raises(ValueError, match="eps must be at most"):
+        noise.choose_mechanism(None, 1.001e20, 0.0)
+    assert 1 < 2 / 2.0**2 * 2 * privacy.zcdp_from_epsilon(eps=2.0, delta=0.3) < 2  # of Laplace noise over Gaussian noise
+    assert noise.choose_mechanism(None, 2.0, 0.3) == "discrete-gaussian"
     with pytest.raises(ValueError, match="eps must be at least"):
         noise.choose_mechanism(None, 0.9e-70, 0.0)
 
@@ -167,6 +172,71 @@ def test_wrong_answers_are_as_frequent_as_is_private(eps):
     assert noise.wrong_answers(edge, 20, RNG(1)).sum() == 0
     with pytest.raises(ValueError, match="eps must be at most 30"):
         noise.flip_probability(float(np.nextafter(30, 31)))
+
+
+class Constant:
+    """A source of which every random word and every uniform number is the same."""
+
+    def __init__(self, word=0, share=0.0):
+        self.word, self.share = word, share
+
+    def integers(self, low, high, size, dtype, endpoint):
+        return np.full(size, self.word, dtype)
+
+    def random(self, shape):
+        return np.full(shape, self.share)
+
+
+def test_the_second_draw_decides_where_the_first_one_is_at_the_edge():
+    """Words of which the first forty bits are 5: below two such draws put together is 5 (2^40 + 1), and not that itself."""
+    for rest, wrong in ((4, 0), (5, 0), (6, 1), (9, 1)):
+        flip = (5 << 40) + rest, 1 << 80
+        assert set(noise.wrong_answers(flip, 20, Constant(5 << 24))) == {wrong}
+    whole = np.array([0.0, 3.0, 7.0])
+    assert noise.quantised_integers(whole, 7, Constant()).tolist() == [0, 3, 7]  # even of a uniform number of zero
+
+
+def test_gaussian_noise_of_many_has_its_law():
+    many = 4000
+    found = release("gaussian", [[100] * many, [0] * many], [[3] * many, [10**6] * many], (Fraction(1, 2),) * 2)
+    for values, centre, variances in zip(found.values, (100, 0), found.variances, strict=True):
+        assert stats.kstest((np.array(values) - centre) / np.sqrt(variances), "norm").pvalue > 1e-4
+
+
+def test_gaussian_noise_beyond_what_sums_and_arrays_hold_is_that_of_zero_concentrated_privacy():
+    ratio2 = 2 * privacy.zcdp_from_epsilon(eps=0.9, delta=1e-4)
+    for change, many in ((10**9, 1), (10**9, 40), (10**20, 40), (10**20, 2)):
+        found = release("discrete-gaussian", [[0] * many], [[change] * many])
+        assert found.variances[0] == pytest.approx([change**2 / ratio2] * many, rel=1e-9)
+        z = np.array(found.values[0], float) / np.sqrt(found.variances[0])
+        assert np.abs(z).max() < 6
+        assert (z != 0).all()
+
+
+def test_the_least_whole_variance_may_be_one():
+    """What zCDP says is enough is 2 in all of these, and 1 is by sums over the law of noise of that variance parameter."""
+    y = np.arange(-60, 61)
+    chances = np.exp(-(y**2) / 2) / np.exp(-(y**2) / 2).sum()
+    for change, eps, delta in ((1, 1.5, 0.1), (1, 2.5, 0.01), (2, 5.5, 0.03)):
+        assert np.maximum(chances[:-change] - np.exp(eps) * chances[change:], 0).sum() <= delta
+        assert np.ceil(change**2 / (2 * privacy.zcdp_from_epsilon(eps=eps, delta=delta))) == 2
+        found = release("discrete-gaussian", [[0]], [[change]], eps=eps, delta=delta)
+        assert found.guarantees[0].rho == change**2 / 2  # of a variance parameter of one
+
+
+@pytest.mark.parametrize("mechanism", ["discrete-laplace", "staircase", "discrete-gaussian", "gaussian"])
+def test_numbers_without_a_sensitivity_or_a_share_are_refused(mechanism):
+    for totals, changes, shares in (
+        ([[5], [6]], [[3], [4]], (1,)),
+        ([[5], [6]], [[3]], (1,)),
+        ([[5]], [[3], [4]], (1,)),
+        ([[5], [6]], [[3]] * 3, (Fraction(1, 3),) * 3),
+    ):
+        with pytest.raises(ValueError, match="zip"):
+            release(mechanism, totals, changes, shares)
+    if mechanism != "gaussian":
+        with pytest.raises(ValueError, match="zip"):
+            release(mechanism, [[5, 6]], [[3]])
 
 
 def test_rounding_at_random_keeps_the_mean_and_the_levels():
