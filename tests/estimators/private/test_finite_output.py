@@ -227,3 +227,29 @@ def test_best_is_the_least_of_all():
     names = ["discrete-laplace", "staircase", "two-point", "finite-output"]
     for eps in (0.01, 0.25, 1.0, 4.0, 6.0, 8.0, 20.0):
         assert least_noise(eps=eps, options=names) == "finite-output"
+
+
+@pytest.mark.parametrize("bounds", [(-1.0, 1.0), (0.0, 10.0), (1000.0, 1001.0), (-3e-5, 7e-5)])
+def test_outputs_are_told_to_a_billionth_of_their_width(bounds):
+    law = FiniteOutput(bounds=bounds, eps=4.0)
+    values, width = law.values, law.values[-1] - law.values[0]
+    assert law.position(values).tolist() == list(range(len(values)))
+    near = 0.99e-9 * width - 4 * np.spacing(np.abs(values).max())
+    for off in (-near, near):
+        assert law.position(values + off).tolist() == list(range(len(values)))
+        for value in values + 1.03 * off / 0.99:
+            with pytest.raises(ValueError, match="1 of 1 are not"):
+                law.position(value)
+
+
+@pytest.mark.parametrize("outputs", [None, 2])
+def test_knots_rise_from_one_bound_to_the_other(outputs):
+    for bounds in ((-0.1, 0.3), (1.1, 7.7)):
+        for eps in (1e-9, 0.3, 4.0):
+            law = FiniteOutput(bounds=bounds, eps=eps, outputs=outputs)
+            assert (law.knots[0], law.knots[-1]) == bounds
+            assert (np.diff(law.knots) > 0).all()
+            steps = np.diff(law.knots)
+            np.testing.assert_allclose(steps, steps[::-1], rtol=1e-9)
+    with pytest.raises(ValueError, match="eps must be at least 1e-09"):
+        FiniteOutput(bounds=(0.0, 1.0), eps=0.99e-9, outputs=outputs)

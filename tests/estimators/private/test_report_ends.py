@@ -9,7 +9,16 @@ import pytest
 
 from estimators.accounting import Guarantee
 from estimators.private import MeanReport, RateReport, RegressionReport, read_report, read_reports
-from estimators.private.raw_rows import complaint, exact_sums, mean_of, read_answers, read_names, read_rows, read_samples
+from estimators.private.raw_rows import (
+    complaint,
+    exact_sums,
+    mean_of,
+    raw,
+    read_answers,
+    read_names,
+    read_rows,
+    read_samples,
+)
 from estimators.private.reports import checksum, low_high
 
 PROMISE = Guarantee(1.0, 1e-6, "row", "client", "gaussian")
@@ -140,6 +149,13 @@ def test_samples_and_names_are_one_for_each_client():
     plain = [np.array([1.0, 2.0]), np.array([3.0])]
     for samples in (plain, [[1.0, 2.0], [3.0]], [np.array([1, 2]), np.array([3])]):
         assert [rows.tolist() for rows in read_samples(samples)] == [[1.0, 2.0], [3.0]]
+        assert {rows.dtype for rows in read_samples(samples)} == {np.dtype(float)}
+    for table in ([np.ones((2, 2)), np.ones((3, 2))], [np.ones((2, 1))], [np.array([True, False])]):
+        with pytest.raises(ValueError, match=r"samples\[0\] must be"):
+            read_samples(table)
+    with pytest.raises(ValueError, match="of a kind that is not taken for numbers"):
+        raw("rows", [True, False])
+    assert raw("rows", [True, False], booleans=True).tolist() == [1.0, 0.0]
     for wrong, why in (([], "at least one client"), ([plain[0], np.array([])], r"samples\[1\] must be a 1-d"),
                        (7, "list with the rows"),
                        ([plain[0], np.array([1.0, np.inf])], r"samples\[1\].*position 1 is an infinity")):  # fmt: skip

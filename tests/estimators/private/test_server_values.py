@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from estimators.accounting import Guarantee
+from estimators.accounting import Budget, Guarantee
 from estimators.private import (
     MeanReport,
     PrivateGaussianMeans,
@@ -419,6 +419,26 @@ def test_a_central_prior_is_the_posterior_of_a_spread_up_to_half_the_width_given
     if share == 0.5:
         plain = {name: value for name, value in say.items() if name != "variance_share"}
         assert release_prior(means, known, sigma2=0.7, generator=RNG(5), **plain) == found
+
+
+def test_a_central_prior_is_taken_from_a_budget_and_needs_a_variance_of_each_of_two_clients():
+    say = {"bounds": (-1.0, 3.0), "eps": 2.0, "delta": 0.0}
+    with pytest.raises(ValueError, match="at least two clients"):
+        release_prior([0.5], 0.1, generator=RNG(5), **say)
+    with pytest.raises(ValueError, match="one variance or one each"):
+        release_prior([0.5, 0.7, 0.9], [0.1, 0.1], generator=RNG(5), **say)
+    budget = Budget(eps=3.0, delta=0.0, adjacency="client")
+    found = release_prior([0.5, 0.7, 0.9], 0.1, budget=budget, **say)
+    assert found.guarantee.adjacency == "client"
+    with pytest.raises(ValueError, match="budget"):  # 2 of 3 are spent
+        release_prior([0.5, 0.7, 0.9], 0.1, budget=budget, **say)
+    with pytest.raises(ValueError, match=r"budget must be an accounting\.Budget or None, got float"):
+        release_prior([0.5, 0.7, 0.9], 0.1, budget=3.0, generator=RNG(5), **say)
+    halves = [
+        noisy_moments([np.array([0.1, 0.4])], [""], generator=RNG(6), **say, **more)
+        for more in ({}, {"variance_share": 0.5})
+    ]
+    assert halves[0] == halves[1]
 
 
 def test_regressions_are_weighed_by_a_first_pass_in_which_clients_count_by_their_rows_inverted():
