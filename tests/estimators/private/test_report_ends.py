@@ -3,6 +3,7 @@
 import dataclasses
 import hashlib
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -53,6 +54,7 @@ def test_numbers_of_reports_are_taken_beyond_the_ordinary_ones():
     for n in (0, -1, 1.5, 10**400, -(10**400), np.inf, np.nan):
         with pytest.raises(ValueError, match=r"n (must|holds NaN)"):
             dataclasses.replace(MEAN, n=n)
+    assert dataclasses.replace(MEAN, estimate=int(sys.float_info.max)).estimate == sys.float_info.max
     for wrong in (True, "1", None, np.nan, np.inf, [1.0], 10**400, -(10**400)):
         with pytest.raises(ValueError, match="estimate"):
             dataclasses.replace(MEAN, estimate=wrong)
@@ -82,6 +84,7 @@ def test_products_are_tuples_of_floats_whatever_they_come_in_and_none_but_symmet
     far = ((1e300, 2.0), (2.0, 5.0))
     assert dataclasses.replace(PRODUCTS, products=far).products == far
     for wrong, why in ((((np.nan, 2.0), (2.0, 5.0)), "NaN"), (((np.inf, 2.0), (2.0, 5.0)), "infinity"),
+                       (((1e300, 2.0), (2.1, 5.0)), "symmetric"), (((1.0,), (1.0, 2.0, 3.0)), "products"),
                        (((1.0, 2.0), (2.0,)), "products"), (((1.0, True), (True, 1.0)), "products"), ((), "square matrix"),
                        (((1.0, "2"), ("2", 5.0)), "products"), ("12", "products"), (None, "products")):  # fmt: skip
         with pytest.raises(ValueError, match=why):
@@ -96,6 +99,9 @@ def test_reports_come_back_from_their_text_and_no_other_text(report):
     told = content.pop("checksum")
     assert told == checksum(content) == hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
     assert content["version"] == 1
+    for wrong in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="JSON compliant"):
+            checksum({**content, "n": wrong})
     for change, why in (({"n": 6}, "does not fit its checksum"), ({"version": 2}, "version 2; this program reads version 1"),
                         ({"version": True}, "version"), ({"kind": "Other"}, "kind 'Other'"),
                         ({"more": 1}, "unknown entries")):  # fmt: skip
