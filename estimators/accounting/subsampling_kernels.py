@@ -15,6 +15,8 @@ from numba import njit
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
 WIDE = 16.0
 """Shifts m beyond which quadrature gives way to bounds."""
+FAR = 700.0
+"""Logs of dQ/dP from which on it is not computed, as it may be beyond all floats."""
 
 
 @njit(cache=True, nogil=True)
@@ -36,6 +38,12 @@ def log_excess(a, d):
 
 
 @njit(cache=True, nogil=True)
+def log_far_excess(a, log_ratio):
+    """What `log_excess` says of d = exp(log_ratio) - 1, far from 0, where d may be beyond all floats."""
+    return a * log_ratio + math.log1p((a - 1) * math.exp(-a * log_ratio) - a * math.exp((1 - a) * log_ratio))
+
+
+@njit(cache=True, nogil=True)
 def log_integral(q, m, a, low, high):
     """Log of the integral of (L^a - 1 - a d) dP from low to high, by Gauss and Legendre."""
     panels = max(1, math.ceil((high - low) / min(1.0, 2 / m)))
@@ -44,7 +52,11 @@ def log_integral(q, m, a, low, high):
     for panel in range(panels):
         for j in range(16):
             u = low + half * (2 * panel + 1 + NODES[j])
-            term = log_excess(a, q * math.expm1(m * u - m * m / 2)) - u * u / 2
+            x = m * u - m * m / 2
+            if x < FAR:
+                term = log_excess(a, q * math.expm1(x)) - u * u / 2
+            else:
+                term = log_far_excess(a, x + math.log(q + (1 - q) * math.exp(-x))) - u * u / 2
             if term > top:
                 total = total * math.exp(top - term) + WEIGHTS[j] if top > -math.inf else WEIGHTS[j]
                 top = term

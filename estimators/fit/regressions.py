@@ -54,8 +54,11 @@ def least_squares(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
 def own_logistic(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     """Return a client's own most likely coefficients of a logistic regression and their standard errors.
 
-    NaN where there are none: where the rows do not determine them, or a plane separates the two classes.
+    NaN where there are none: where the rows do not determine them, or a plane separates the two classes; and where a row is
+    farther away than all others by so much, a million times, that its rounding hides what they say.
     """
+    from scipy.special import expit
+
     X, y = one_client(X, y)
     n, d = X.shape
     unknown = np.full(d, np.nan)
@@ -63,14 +66,22 @@ def own_logistic(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     if d == 0 or n < d or np.linalg.matrix_rank(X) < d:
         return unknown, unknown
     found = np.zeros(d)
-    for _ in range(50):
-        p = 1 / (1 + np.exp(-np.clip(X @ found, -30, 30)))
+    for _ in range(100):
+        p = expit(X @ found)
         information = np.einsum("ni,n,nj->ij", X, p * (1 - p), X)
         if np.linalg.cond(information) > 1e12 or np.abs(y - p).max() < 0.5:
             return unknown, unknown  # on the way to infinity: all rows are on their classes' sides of a plane
         step = np.linalg.solve(information, X.T @ (y - p))
         change = np.abs(X @ step).max()
-        found = found + step * min(1.0, 5.0 / max(change, 1e-300))
         if change < 1e-8:
             return found / size, np.sqrt(np.diag(np.linalg.inv(information))) / size
+        before = loss(X @ found, y)
+        while loss(X @ (found + step), y) > before and np.abs(step).max() > 1e-16 * np.abs(found).max():
+            step = step / 2
+        found = found + step
     return unknown, unknown
+
+
+def loss(eta: Floats, y: Floats) -> float:
+    """Return minus the log-likelihood of classes y of log-odds eta."""
+    return float(np.sum(np.logaddexp(0.0, eta) - y * eta))

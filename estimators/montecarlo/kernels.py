@@ -312,7 +312,7 @@ def binomials(uniforms, n, p):
         odds = success / (1.0 - success)
         weight = (1.0 - success) ** np.int64(n[i])  # by products: a power of floats takes longer than all the rest
         k = 0.0
-        while left > weight and k < n[i]:
+        while (left > weight or (mirrored and left == weight)) and k < n[i]:
             left -= weight
             weight *= odds * (n[i] - k) / (k + 1.0)
             k += 1.0

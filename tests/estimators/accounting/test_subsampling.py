@@ -363,3 +363,27 @@ def test_a_few_steps_cost_far_less_than_renyi_divergences_say():
     few = Event(noise=1.0, sampling="poisson", rate=0.01, number=3)
     assert 0.27 < epsilon(few, delta=1e-5) < 0.28
     assert 0.98 < epsilon(few, delta=1e-5, accountant="rdp") < 1.0
+
+
+@pytest.mark.parametrize(
+    ("rate", "shift", "order"),
+    [(0.1, 5.0, 10.5), (0.1, 10.0, 10.5), (0.01, 16.0, 8.5), (1e-6, 15.0, 12.25), (1e-300, 16.0, 12.5)],
+)
+def test_moments_of_likelihood_ratios_beyond_all_floats(rate, shift, order):
+    """E_P[L^a], whose integrand is large where dQ/dP = exp(m u - m^2 / 2) overflows, by mpmath."""
+    with mpmath.workdps(30):
+        q, m, a = map(mpmath.mpf, (rate, shift, order))
+        places = [-12, *(m * k / 2 for k in range(int(2 * a))), a * m - 6, a * m, a * m + 12]
+        moment = mpmath.quad(lambda u: ((1 - q + q * mpmath.exp(m * u - m * m / 2)) ** a) * mpmath.npdf(u), sorted(places))
+        expected = float(mpmath.log(moment))
+    assert subsampling_kernels.log_moment(rate, shift, order, False) == pytest.approx(expected, rel=1e-12)
+    assert subsampling_kernels.log_moment(rate, shift, order, True) >= expected * (1 - 1e-13)
+
+
+def test_divergences_rise_with_the_order_where_ratios_are_beyond_all_floats():
+    orders = np.arange(8.0, 30.0, 0.5)
+    for found in (
+        fixed_batch_rdp(noise_multiplier=0.2, sampling_rate=0.1, order=orders),
+        privacy.rdp_sampled_gaussian(noise_multiplier=0.2, sampling_rate=0.1, order=orders),
+    ):
+        assert (np.diff(found) > 0).all()

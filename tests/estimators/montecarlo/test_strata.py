@@ -110,6 +110,12 @@ class TestLaws:
         for p in (0.03, 0.5, 0.97):
             np.testing.assert_array_equal(laws.binomial(CELLS, 500, p), stats.binom.ppf(CELLS, 500, p))
         assert laws.binomial(np.array([0.5, 0.75, 0.875]), [1, 2, 3], 0.5).tolist() == [0, 1, 2]
+        assert laws.binomial(np.array([0.25, 0.0625, 0.4375, 0.625]), [1, 2, 2, 1], [0.75, 0.75, 0.75, 0.375]).tolist() == [
+            0,
+            0,
+            1,
+            0,
+        ]
 
     def test_counts_stay_within_the_trials_where_probabilities_sum_to_less_than_one(self):
         trials = np.arange(1, 40)
