@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from estimators.counts.gamma_poisson import GammaPoisson
 from estimators.coverage import coverage
 from estimators.model import ClientModel
 from estimators.normal_means.gaussian_means import GaussianMeans
@@ -163,3 +164,10 @@ def test_bad_input(arguments, message):
 def test_before_fit():
     with pytest.raises(ValueError, match="has not been fitted"):
         coverage(GaussianMeans())
+
+
+def test_an_interval_holds_a_truth_that_is_its_end():
+    """Where no client ever has an event, every fit says that all rates are 0, and so they are."""
+    model = GammaPoisson("marginal-likelihood").fit([3, 1, 2, 0])
+    found = coverage(model, replicates=5, prior=lambda generator, shape: np.zeros(shape))
+    assert found.average == 1

@@ -544,6 +544,7 @@ def test_bad_clients_are_named(clients, said):
         ({"noise": GaussianNoise(1.0, 0, 0)}, "give clip"),
         ({"schedule": epochs([99] * 4, n_epochs=1, batch_size=9, seed=0, round=0)}, "asks client 0 for rows beyond its 23"),
         ({"schedule": epochs([1] * 9, n_epochs=1, batch_size=9, seed=0, round=0)}, "schedule names client 8"),
+        ({"schedule": epochs([1] * 5, n_epochs=1, batch_size=9, seed=0, round=0)}, "schedule names client 4"),
     ],
 )
 def test_bad_settings_are_named(change, said):
