@@ -365,6 +365,13 @@ def test_clients_that_say_nothing_count_up_to_the_largest_variance_that_is_permi
             GaussianTally.of(np.append(y, 3.0), np.append(v, largest)).fit("fixed", tau2=1.5)
 
 
+def test_estimates_lie_as_far_apart_as_their_squares_permit_and_no_farther():
+    """WIDEST = 1e70: two clients, d apart and of variance 1, are likeliest at tau2 = d^2 / 4 - 1."""
+    assert GaussianTally.of([0.0, 0.99e70], 1.0).fit().tau2 == pytest.approx(0.99e70**2 / 4, rel=1e-9)
+    with pytest.raises(ValueError, match="squares overflow; change their units"):
+        GaussianTally.of([0.0, 1e70], 1.0).fit()
+
+
 def test_batches_must_come_again():
     batches = iter([([1.0, 2.0], [1.0, 2.0])])
     with pytest.raises(ValueError, match="must be a function"):
