@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from estimators.numerics.arrays import ArrayLike, Floats, Numbers
-from estimators.numerics.blocks import dot
+from estimators.numerics.blocks import before, dot, over_others
 from estimators.numerics.validation import finite, fraction, nonnegative, paired, positive, probability, single
 
 __all__ = [
@@ -404,7 +404,7 @@ def fab_intervals(y: ArrayLike, s2: ArrayLike, level: float = 0.95) -> tuple[Flo
     y, v = y[some], s2[some]
     origin = float(np.average(y, weights=v.min() / v))
     w, r, freedom = 1 / v, y - origin, y.size - 2
-    total, first, second, pairs = others(w), others(w * r), others(w * r**2), pairs_of_others(w)
+    total, first, second, pairs = over_others(w), over_others(w * r), over_others(w * r**2), pairs_over_others(w)
     with np.errstate(divide="ignore", invalid="ignore"):
         tau2 = np.maximum(second - first**2 / total - freedom, np.sqrt(2 * freedom)) * total / (2 * pairs)
     tau2 = np.where(freedom > 0, tau2, 1e6 * v)  # one other client does not know
@@ -412,17 +412,7 @@ def fab_intervals(y: ArrayLike, s2: ArrayLike, level: float = 0.95) -> tuple[Flo
     return low, high
 
 
-def others(x: Floats) -> Floats:
-    """Return, for each entry, the sum of all others: added up, as the whole less its own loses what is small beside it."""
-    return before(x) + before(x[::-1])[::-1]
-
-
-def pairs_of_others(x: Floats) -> Floats:
+def pairs_over_others(x: Floats) -> Floats:
     """Return, for each entry, the sum over pairs of others of their products; of positive entries nothing cancels."""
     earlier, later = before(x), before(x[::-1])[::-1]
     return before(x * earlier) + before((x * later)[::-1])[::-1] + earlier * later
-
-
-def before(x: Floats) -> Floats:
-    """Return, for each entry, the sum of those before it."""
-    return np.concatenate(([0.0], np.cumsum(x)[:-1]))

@@ -215,7 +215,7 @@ class GaussianMeans(NormalPosteriors):
         power = HYPERPRIORS[self.hyperprior]
         if plain:
             return MarginalLikelihood(y, v, mu, self.prior, power)
-        columns = np.full((y.size, int(mu is None)), y.size**-0.5)
+        columns = np.full((y.size, int(mu is None)), max(y.size, 1) ** -0.5)  # nobody may be heard where a prior is given
         basis = columns if self._design is None else self._design.basis[self._heard]
         return RegressionLikelihood(y, v, basis, mu or 0.0, self.prior, power)
 

@@ -199,8 +199,6 @@ def coefficient_intervals(
             laws = shares, means[:, j], np.sqrt(variances[:, j])
             ends[j] = [float(normal_mixture.quantile(q, *laws)) for q in (above, 1 - above)]
         return ends
-    if not known.any():  # perhaps nobody is heard, either
-        return ends
     likelihood = model.likelihood()
     tau2 = model.tau2_ / model.unit2
     if method == "profile":

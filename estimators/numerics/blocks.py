@@ -9,7 +9,7 @@ import numpy as np
 
 from estimators.numerics.arrays import Floats
 
-__all__ = ["dot", "dots", "parts"]
+__all__ = ["before", "dot", "dots", "over_others", "parts"]
 
 
 def parts(size: int, length: int) -> list[slice]:
@@ -26,3 +26,13 @@ def dot(x: Floats, y: Floats) -> float:
 def dots(x: Floats, y: Floats) -> Floats:
     """Return the inner products of the rows of two arrays (m, K), each the same in any block of rows."""
     return np.einsum("ik,ik->i", x, y)
+
+
+def before(x: Floats) -> Floats:
+    """Return, for each entry, the sum of those before it."""
+    return np.concatenate(([0.0], np.cumsum(x)[:-1]))
+
+
+def over_others(x: Floats) -> Floats:
+    """Return, for each entry, the sum of all others: added up, as the whole less its own loses what is small beside it."""
+    return before(x) + before(x[::-1])[::-1]

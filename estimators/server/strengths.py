@@ -19,6 +19,7 @@ import numpy as np
 from estimators.closed_forms.aggregation import precision_weights
 from estimators.numerics import wide
 from estimators.numerics.arrays import ArrayLike, Bools, Floats
+from estimators.numerics.blocks import over_others
 from estimators.numerics.limits import pooled_variance, quotient, share, split, times
 from estimators.numerics.units import common_unit
 from estimators.numerics.validation import nonnegative, paired
@@ -81,13 +82,6 @@ def read_clients(
     if abs(weights.sum() - 1) > 1e-6:
         raise ValueError(f"weights must add to one, got {weights.sum()}; divide them by their sum")
     return Clients(own, noises, float(tau2), weights / weights.sum(), None), k
-
-
-def over_others(x: Floats) -> Floats:
-    """Return the sum of all entries but one's own, without subtracting from the total."""
-    before = np.concatenate([[0.0], np.cumsum(x)[:-1]])
-    after = np.concatenate([np.cumsum(x[::-1])[-2::-1], [0.0]])
-    return before + after
 
 
 def exact_slacks(wanted: Bools, clients: Clients) -> Floats:

@@ -8,6 +8,7 @@ from scipy import integrate, optimize, stats
 
 from estimators.normal_means import normal_posteriors
 from estimators.normal_means.gaussian_means import GaussianMeans
+from estimators.normal_means.prior_inference import heterogeneity
 
 PRIORS = ("bayes", "marginal-likelihood", "reml", "moments")
 
@@ -426,3 +427,5 @@ def test_a_prior_that_is_given_needs_nobody_who_is_heard():
         model.interval(), np.repeat(np.array(stats.norm(0.5, 2.0).interval(0.95))[:, None], 2, axis=1)
     )
     assert "mean [0.5, 0.5]" in str(model.summary())
+    with pytest.raises(ValueError, match="model must have more clients than coefficients"):
+        heterogeneity(model)

@@ -7,10 +7,11 @@ import pytest
 from scipy import stats
 
 from estimators.closed_forms.aggregation import precision_weights
+from estimators.numerics.blocks import over_others
 from estimators.server import robust_pca, robust_pca_kernels, strengths
 from estimators.server.federated_means import FederatedMeans
 from estimators.server.server_weights import aggregate, project_private, public_clients, server_weights
-from estimators.server.strengths import exact_slacks, over_others, personalization_strengths, personalized_mse, read_clients
+from estimators.server.strengths import exact_slacks, personalization_strengths, personalized_mse, read_clients
 from estimators.server.variance_components import Restricted, read_design, round_variances, variance_components
 
 RNG = np.random.default_rng
