@@ -100,6 +100,10 @@ class ClientModel:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client; q is a number in (0, 1)."""
         raise NotImplementedError
 
+    def posterior_quantiles(self, *levels: float) -> Floats:
+        """Return quantiles of several levels, one row each; for models whose laws take as long as a quantile to set up."""
+        return np.stack([self.posterior_quantile(q) for q in levels])
+
     def require_fit(self) -> None:
         """Raise ValueError unless `fit` has been called."""
         if not hasattr(self, "posterior_mean_"):
@@ -129,17 +133,14 @@ class ClientModel:
         method = self.default_interval if method is None else method
         choice("method", method, METHODS)
         if method == "posterior":
-            return self.posterior_interval(level)
+            low, high = self.posterior_quantiles((1 - level) / 2, (1 + level) / 2)
+            return low, high
         if method in ("integrated", "bootstrap"):
             seed = index("seed", seed, 0, 2**63)
             return (self.integrated_interval if method == "integrated" else self.bootstrap_interval)(level, seed)
         from estimators.closed_forms.intervals import fab_intervals, robust_intervals
 
         return (robust_intervals if method == "robust" else fab_intervals)(*self.normal_estimates(), level)
-
-    def posterior_interval(self, level: float) -> tuple[Floats, Floats]:
-        """Return the intervals of method="posterior"."""
-        return self.posterior_quantile((1 - level) / 2), self.posterior_quantile((1 + level) / 2)
 
     def integrated_interval(self, level: float, seed: int) -> tuple[Floats, Floats]:
         """Return the intervals of method="integrated"."""

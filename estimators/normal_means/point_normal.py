@@ -236,21 +236,26 @@ class PointNormalMeans(ClientModel):
     def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
         self.require_fit()
-        q, nodes = single(fraction, "q", q), self._nodes
+        return self.posterior_quantiles(single(fraction, "q", q))[0]
+
+    def posterior_quantiles(self, *levels: float) -> Floats:
+        """Return quantiles of several levels, array (levels, m), from laws that are set up once."""
+        nodes = self._nodes
         if nodes is None:
-            return self._two_part_quantile(q, 0.0)
+            return np.stack([self._two_part_quantile(q, 0.0) for q in levels])
         k, origin, unit = self._scale
-        found, near = np.empty(self.estimates_.size), None
-        if nodes.mode_sds[0]:
+        found, near = np.empty((len(levels), self.estimates_.size)), []
+        if free := bool(nodes.mode_sds[0]):  # whether the mode is not known
             width = np.ldexp(unit * np.sqrt(dot(nodes.shares, nodes.mode_sds**2)), k)
-            near = self._standardised(self._two_part_quantile(q, width))
-        compiled = found.size >= normal_mixture.MANY
+            near = [self._standardised(self._two_part_quantile(q, width)) for q in levels]
+        compiled = found.shape[1] >= normal_mixture.MANY
         for rows, *terms in self.mixtures():
-            if near is None:
-                found[rows] = self._quantile_beside(q, compiled, *terms)
-            else:
+            if free:
                 law = self._components(*terms)
-                found[rows] = normal_mixture.quantile(q, *law, start=near[rows], compiled=compiled)
+                places = zip(levels, near, strict=True)
+                found[:, rows] = [normal_mixture.quantile(q, *law, start=t[rows], compiled=compiled) for q, t in places]
+            else:
+                found[:, rows] = [self._quantile_beside(q, compiled, *terms) for q in levels]
         return np.ldexp(origin + unit * found, k)
 
     def _two_part_quantile(self, q, width):

@@ -206,13 +206,8 @@ class SampleMeans(GaussianMeans):
         self.require_fit()
         return self.posterior_quantiles(single(fraction, "q", q))[0]
 
-    def posterior_interval(self, level: float) -> tuple[Floats, Floats]:
-        """Return the intervals of method="posterior"."""
-        low, high = self.posterior_quantiles((1 - level) / 2, (1 + level) / 2)
-        return low, high
-
     def posterior_quantiles(self, *levels: float) -> Floats:
-        """Return the posteriors' quantiles of several levels, array (levels, m): their laws take as long as one quantile."""
+        """Return quantiles of several levels, array (levels, m), from laws that are set up once."""
         found = np.empty((len(levels), self.estimates_.size))
         for rows, weights, _, means, variances in self.laws():
             law, compiled = (weights, means, np.sqrt(variances)), found.shape[1] >= normal_mixture.MANY

@@ -20,6 +20,7 @@ __all__ = [
     "expand",
     "peaks",
     "solve",
+    "sort_clients",
     "spread_exponential",
     "spread_gaussian",
     "sums",
@@ -31,6 +32,7 @@ FLOOR = -700.0
 FAINT = 1e-30
 PIECES = 32
 ROWS = 256  # clients at a time: few enough that far atoms are left out, many enough for long inner loops
+WIDE = 200  # columns from which on sums down them are fastest row by row
 
 
 def sums(
@@ -224,3 +226,26 @@ def upper_bound(coefficients: Floats, leaves: Ints, tolerance: float) -> float:
             break
         b = np.concatenate([np.einsum("mk,ck->cm", half, b) for half in (left, right)])
     return bound
+
+
+def sort_clients(
+    likelihoods: Floats, logs: Floats, place: Ints, weights: Floats, uniforms: Floats, held: Ints, heights: Floats
+) -> None:
+    """As ``kernels.sort_clients``; sums to rounding, as the order in which NumPy adds is its own."""
+    chances = running(likelihoods[place] * weights[:, None])
+    group = (chances[:-1] < uniforms * chances[-1]).sum(axis=0, dtype=np.uint16)  # so few bits are sorted fast
+    held[:] = np.bincount(group, minlength=place.size)
+    heights[:] = 0.0
+    taken = np.flatnonzero(held)
+    begins = np.cumsum(held[taken]) - held[taken]
+    heights[taken] = np.add.reduceat(logs[np.argsort(group, kind="stable")], begins, axis=0)
+
+
+def running(table: Floats) -> Floats:
+    """Return running sums down the columns, for many columns in place."""
+    if table.shape[1] < WIDE:
+        return np.cumsum(table, axis=0)
+    above = table[0]
+    for row in table[1:]:
+        above = np.add(row, above, out=row)
+    return table

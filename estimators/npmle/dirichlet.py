@@ -16,6 +16,7 @@ Centres and true values lie in cells of a lattice, fine where clients are precis
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from estimators.numerics.arrays import Floats, Ints
 if TYPE_CHECKING:
     from estimators.npmle.clients import Clients
 
-__all__ = ["Lattice", "chain", "lattice", "points", "running"]
+__all__ = ["Lattice", "chain", "lattice", "points"]
 
 GROUPS = 30  # more than the points of the most likely prior
 CONCENTRATIONS = 2.0 ** np.arange(6)
@@ -34,7 +35,6 @@ BEYOND = 4.0  # sds of a group that centres may lie beyond the clients' own esti
 FINE = 4  # cells in a standard error
 FAR = 6.0  # standard errors from a client where cells need not be fine
 MANY = 500  # clients who stand for all where the lattice is laid out
-WIDE = 200  # columns from which on sums down them are fastest row by row
 BURN, SWEEPS = 40, 200  # sweeps before the first draw, and after it
 
 
@@ -126,6 +126,7 @@ def chain(
     logs: Floats,
     base: Floats,
     start: tuple[Ints, Floats],
+    loops: ModuleType,
     every: int = 1,
     sweeps: int = SWEEPS,
 ) -> Floats:
@@ -136,6 +137,7 @@ def chain(
     logs : array (m, places), log-likelihoods of the clients in a group at each place.
     base : array (places,) of probabilities, the law of each group's place.
     start : places and weights of groups where the chain starts.
+    loops : ``arrays``, or ``kernels`` for many clients.
     """
     from scipy.special import gammaln
 
@@ -154,16 +156,12 @@ def chain(
     # Logs of the law of a partition, without its groups, and of a group of each size.
     height = gammaln(CONCENTRATIONS) - gammaln(CONCENTRATIONS + m)
     heights_of_sizes = gammaln(shares[:, None] + np.arange(m + 1)) - gammaln(shares)[:, None]
+    held, sums = np.empty(groups, np.int64), np.empty((groups, size))
     found = np.empty((sweeps // every, size))
     for sweep in range(1, BURN + sweeps + 1):
-        chances = running(likelihoods[place] * weights[:, None])
-        mark = generator.random(m) * chances[-1]
-        group = (chances[:-1] < mark).sum(axis=0, dtype=np.uint16)  # so few bits are sorted fast
-        held = np.bincount(group, minlength=groups)
+        loops.sort_clients(likelihoods, logs, place, weights, generator.random(m), held, sums)
         taken = np.flatnonzero(held)
-        order = np.argsort(group, kind="stable")
-        begins = np.cumsum(held[taken]) - held[taken]
-        heights = np.add.reduceat(logs[order], begins, axis=0) + log_base
+        heights = sums[taken] + log_base
         heights -= heights.max(axis=1, keepdims=True)
         chances = np.cumsum(np.exp(heights), axis=1)
         mark = generator.random(taken.size) * chances[:, -1]
@@ -177,13 +175,3 @@ def chain(
         if sweep > BURN and (sweep - BURN) % every == 0:
             found[(sweep - BURN) // every - 1] = np.bincount(place, weights, size)
     return found
-
-
-def running(table: Floats) -> Floats:
-    """Return running sums down the columns, for many columns in place."""
-    if table.shape[1] < WIDE:
-        return np.cumsum(table, axis=0)
-    above = table[0]
-    for row in table[1:]:
-        above = np.add(row, above, out=row)
-    return table

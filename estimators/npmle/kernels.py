@@ -339,3 +339,32 @@ def upper_bound(coefficients, leaves, tolerance):
             _halve(stack[count + 1], True)
             count += 2
     return bound
+
+
+@njit(nogil=True, cache=True)
+def sort_clients(likelihoods, logs, place, weights, uniforms, held, heights):
+    """Draw each client's group; write how many each holds into `held`, and sums of their rows of `logs` into `heights`.
+
+    likelihoods : array (places, m).  logs : array (m, places).  place, weights : arrays (groups,), a group's chances are
+    weight times likelihood at its place.  uniforms : array (m,).  held : array (groups,).  heights : array (groups, places).
+    """
+    m, groups = uniforms.size, place.size
+    mark, below, group = np.zeros(m), np.zeros(m), np.zeros(m, np.int64)
+    for k in range(groups):
+        row, weight = likelihoods[place[k]], weights[k]
+        for i in range(m):
+            mark[i] += row[i] * weight
+    for i in range(m):
+        mark[i] *= uniforms[i]
+    for k in range(groups - 1):  # whoever is beyond all others is of the last
+        row, weight = likelihoods[place[k]], weights[k]
+        for i in range(m):
+            below[i] += row[i] * weight
+            group[i] += below[i] < mark[i]
+    held[:] = 0
+    heights[:] = 0.0
+    for i in range(m):
+        k = group[i]
+        held[k] += 1
+        for j in range(logs.shape[1]):
+            heights[k, j] += logs[i, j]

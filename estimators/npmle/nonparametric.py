@@ -21,7 +21,7 @@ from estimators import npmle
 from estimators.model import ClientModel
 from estimators.npmle import dirichlet
 from estimators.npmle.clients import shapes
-from estimators.npmle.solver import read_grid
+from estimators.npmle.solver import loops_for, read_grid
 from estimators.numerics.arrays import ArrayLike, Bools, Floats, Ints
 from estimators.numerics.blocks import parts
 from estimators.numerics.mixture_draws import drawn_parts
@@ -185,7 +185,8 @@ class Nonparametric(ClientModel):
         likelihoods = cells.heard(self.likelihoods(cells.places, self._row[learners]))
         every = 1 if self.first_.size * cells.low.size * dirichlet.SWEEPS <= MIXED else THINNED
         start = np.abs(cells.centres[:, None] - self.t_).argmin(axis=0), self.masses_
-        priors = dirichlet.chain(generator, np.log(np.maximum(likelihoods, 1e-300)), cells.base, start, every)
+        loops = loops_for(clients.t.size)
+        priors = dirichlet.chain(generator, np.log(np.maximum(likelihoods, 1e-300)), cells.base, start, loops, every)
         found = copy.copy(self)
         found._drawn = cells, cells.spread(priors)
         return found

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import gammaln, logsumexp, ndtr
 
-from estimators.npmle import binomial_clients, dirichlet, gaussian_clients, poisson_clients
+from estimators.npmle import arrays, binomial_clients, dirichlet, gaussian_clients, kernels, poisson_clients
 from estimators.npmle.nonparametric import NonparametricCounts, NonparametricMeans, NonparametricRates
 
 
@@ -27,7 +27,7 @@ def test_the_chain_against_enumeration(monkeypatch):
                 mean.append(np.bincount(at, weights, 3))
     expected = np.exp(np.array(terms) - logsumexp(terms)) @ np.array(mean)
     start = np.array([0]), np.ones(1)
-    found = dirichlet.chain(np.random.default_rng(0), logs, base, start, sweeps=6000)
+    found = dirichlet.chain(np.random.default_rng(0), logs, base, start, arrays, sweeps=6000)
     assert found.sum(axis=1) == pytest.approx(np.ones(6000), abs=1e-12)
     error = found.reshape(20, -1, 3).mean(axis=1).std(axis=0, ddof=1) / np.sqrt(20)
     assert (np.abs(found.mean(axis=0) - expected) < 5 * error).all()
@@ -35,10 +35,26 @@ def test_the_chain_against_enumeration(monkeypatch):
     assert np.abs(expected - base).max() > 0.05
 
 
-@pytest.mark.parametrize("columns", [1, dirichlet.WIDE - 1, dirichlet.WIDE, 3 * dirichlet.WIDE])
+@pytest.mark.parametrize("loops", [arrays, kernels])
+@pytest.mark.parametrize(("m", "groups"), [(1, 1), (7, 3), (300, 40)])
+def test_clients_are_sorted_into_groups_as_running_sums_say(m, groups, loops):
+    """Each client's group by the first running sum of its chances that reaches its mark, and sums of what groups hold."""
+    rng, places = np.random.default_rng(m), 5
+    likelihoods, logs = rng.random((places, m)), -rng.random((m, places))
+    place, weights, uniforms = rng.integers(places, size=groups), rng.random(groups), rng.random(m)
+    held, heights = np.full(groups, 9), np.full((groups, places), np.nan)
+    loops.sort_clients(likelihoods, logs, place, weights, uniforms, held, heights)
+    sums = np.cumsum(likelihoods[place] * weights[:, None], axis=0)
+    expected = [int(np.searchsorted(sums[:, i], uniforms[i] * sums[-1, i])) for i in range(m)]
+    assert held.tolist() == np.bincount(expected, minlength=groups).tolist()
+    rows = [sum((logs[i] for i in range(m) if expected[i] == k), np.zeros(places)) for k in range(groups)]
+    np.testing.assert_allclose(heights, rows, rtol=1e-14)
+
+
+@pytest.mark.parametrize("columns", [1, arrays.WIDE - 1, arrays.WIDE, 3 * arrays.WIDE])
 def test_running_sums_are_the_same_however_many_columns(columns):
     table = np.random.default_rng(columns).random((40, columns))
-    assert dirichlet.running(table.copy()).tobytes() == np.cumsum(table, axis=0).tobytes()
+    assert arrays.running(table.copy()).tobytes() == np.cumsum(table, axis=0).tobytes()
 
 
 def test_intervals_hold_over_the_hyperprior():
@@ -55,7 +71,7 @@ def test_intervals_hold_over_the_hyperprior():
         y = places[cell] + np.sqrt(v) * rng.standard_normal(m)
         heard = np.exp(-0.5 * (y[:, None] - places) ** 2 / v[:, None])
         logs = np.log(np.maximum(cells.heard(heard), 1e-300))
-        priors = cells.spread(dirichlet.chain(rng, logs, cells.base, (np.array([0]), np.ones(1))))
+        priors = cells.spread(dirichlet.chain(rng, logs, cells.base, (np.array([0]), np.ones(1)), arrays))
         posterior = np.mean([heard * p / (heard @ p)[:, None] for p in priors], axis=0)
         clients = np.arange(m)  # a place has its probability evenly
         below = np.cumsum(posterior, axis=1)[clients, cell] - rng.random(m) * posterior[clients, cell]

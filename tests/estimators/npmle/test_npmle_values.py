@@ -627,8 +627,8 @@ def test_points_and_cells_of_a_lattice():
 def test_chains_are_thinned_to_the_sweeps_asked_for():
     logs = np.log(np.random.default_rng(1).random((5, 4)))
     start = np.array([1, 2]), np.array([0.5, 0.5])
-    whole = dirichlet.chain(np.random.default_rng(3), logs, np.full(4, 0.25), start, 1, 12)
-    thinned = dirichlet.chain(np.random.default_rng(3), logs, np.full(4, 0.25), start, 5, 12)
+    whole = dirichlet.chain(np.random.default_rng(3), logs, np.full(4, 0.25), start, arrays, 1, 12)
+    thinned = dirichlet.chain(np.random.default_rng(3), logs, np.full(4, 0.25), start, arrays, 5, 12)
     assert (whole.shape, thinned.shape) == ((12, 4), (2, 4))
     assert np.array_equal(thinned, whole[4::5])
     np.testing.assert_allclose(whole.sum(axis=1), 1.0, rtol=1e-12)
