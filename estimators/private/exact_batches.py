@@ -49,9 +49,9 @@ def uniforms(limit: int | Ints, size: int, generator: np.random.Generator | None
         if possible and bits == 0:
             return np.zeros(size, np.int64)
         shift = np.uint64(64 - bits) if possible else None
-    else:  # a float is at least the number up to its rounding, so that no bit is missing; one too many is rejected below
+    else:  # a float is at least the number up to its rounding, so that no bit is missing; of 64 one would be the sign
         possible = bool(((limit >= 1) & (limit <= 1 << 63)).all())
-        shift = 64 - np.maximum(np.frexp(limit.astype(float))[1], 1).astype(np.uint64)
+        shift = 64 - np.clip(np.frexp(limit.astype(float))[1], 1, 63).astype(np.uint64)
     if not possible:
         raise ValueError(f"limit must lie in 1..2^63, got {limit}")
     found = (words(size, generator) >> shift).astype(np.int64)  # below 2^63

@@ -1,6 +1,7 @@
 """Noise in batches and staircases: laws by enumeration, privacy of all outcomes, and integers at their limits."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -54,6 +55,18 @@ def test_uniform_integers_at_the_limit():
     assert abs(np.mean(draws / 2.0**63) - 0.5) < 5 / np.sqrt(12 * 10_000)
     assert uniforms(1, 3).tolist() == [0, 0, 0]
     assert words(4, None).dtype == np.uint64
+
+
+@pytest.mark.parametrize("limit", [1 << 63, (1 << 63) - 1, (1 << 63) - 600, (1 << 62) + 1])
+def test_uniform_integers_of_an_array_of_the_largest_limits(limit):
+    """As a float 2^63 - 1 is 2^63, and all 64 bits of a word would be a number below 0."""
+    for kind in (np.uint64, object):
+        draws = uniforms(np.full(4000, limit, kind), 4000, np.random.default_rng(0))
+        assert draws.min() >= 0
+        assert draws.max() < limit
+        assert abs(np.mean(draws / float(limit)) - 0.5) < 5 / np.sqrt(12 * 4000)
+        with pytest.raises(ValueError, match="limit must lie"):
+            uniforms(np.array([limit, (1 << 63) + 1], kind), 2)
 
 
 @pytest.mark.parametrize("sigma2", [1, 2, 7, 400])
@@ -189,6 +202,8 @@ def test_bounds_of_an_exponential_beside_a_whole_number_leave_it_open(bits):
 def test_words_are_all_64_bits_of_the_generator_as_they_come():
     found = exact_batches.words(1000, np.random.default_rng(3))
     assert found.tolist() == np.random.default_rng(3).bit_generator.random_raw(1000).tolist()
+    ends = SimpleNamespace(integers=lambda low, high, size, kind, endpoint: np.array([low, high], kind)[: 1 + endpoint])
+    assert exact_batches.words(2, ends).tolist() == [0, (1 << 64) - 1]
 
 
 def test_the_largest_scales_do_not_overflow():

@@ -226,6 +226,91 @@ def test_a_lattice_lies_on_the_density_between_the_outermost_nodes():
     np.testing.assert_allclose(nodes.spread.reshape(400, 200)[:, 7], 0.4 * np.sinh(at[:, 0]), rtol=1e-12)
 
 
+@pytest.mark.parametrize("ends", [(0, 47), (21, 24), (3, 23), (22, 47), (0, 22), (46, 47)])
+def test_priors_in_a_window_are_those_of_the_whole_grid_there(ends):
+    family, places = TruncatedNormals(-1.0, 3.0), Places(-1.0, 3.0, 0.2, 13.0)
+    assert places.size == 47
+    nodes = Nodes(np.array([0.7, 0.7, -0.98, 2.99, 1.0]), np.array([0.05, 0.6, 0.03, 0.3, 0.2]), np.ones(5))
+    whole = posterior.density(family, Window(places, 0, 47), nodes)
+    part = posterior.density(family, Window(places, *ends), nodes)
+    np.testing.assert_allclose(part, whole[slice(*ends)], rtol=1e-12, atol=1e-15)
+    below, above, length = places.at(np.arange(3, 44))
+    log = family.log_density(below, above, np.array(1.0), np.array(0.2))  # as wide as a step, which needs no interpolation
+    np.testing.assert_allclose(whole[3:44, 4], np.exp(log + length), rtol=1e-12)
+
+
+def test_a_narrow_prior_keeps_its_variance_within_a_hundredth():
+    """In the middle of the grid, where places are even: interpolation by cubics has all squares."""
+    family, places = TruncatedNormals(-1.0, 3.0), Places(-1.0, 3.0, 0.02, 9.0)
+    for spread in (0.003, 0.018):
+        nodes = Nodes(np.array([1.003]), np.array([spread]), np.ones(1))
+        found = posterior.density(family, Window(places, 0, places.size), nodes)[:, 0]
+        x = family.value(*places.at(np.arange(places.size))[:2])
+        assert found @ (x - 1.003) ** 2 == pytest.approx(spread**2, rel=0.012)
+
+
+@pytest.mark.parametrize("centre", [0.25, np.pi - 0.25])
+def test_priors_that_rise_without_bound_are_whole_with_what_is_beyond_the_places(centre):
+    """A grid that ends early, with a third of all beyond its last place: a power of the distance, summed by trapezoids."""
+    family, places = Betas(), Places(0.0, np.pi, 0.1, 5.0)
+    nodes = Nodes(np.array([centre]), np.array([0.96]), np.ones(1))
+    window = Window(places, 0, places.size)
+    found = posterior.density(family, window, nodes)[:, 0]
+    assert found.sum() == pytest.approx(1.0, abs=0.01)
+    alpha, beta = (float(x[0]) for x in Betas.shapes(nodes.centre, nodes.spread))
+    _, beyond = posterior.ends(family, window, nodes)
+    p = family.value(*places.at(np.arange(places.size))[:2])
+    assert found[0] * beyond[0, 0] == pytest.approx(stats.beta.cdf(p[0], alpha, beta), rel=0.05)
+    assert found[-1] * beyond[1, 0] == pytest.approx(stats.beta.sf(p[-1], alpha, beta), rel=0.05)
+
+
+def test_cells_hold_the_integrals_of_cubics():
+    f = np.polynomial.Polynomial([2.0, -0.3, 0.11, 0.013])
+    at = f(np.arange(12.0))
+    whole = f.integ()
+    below, slopes = posterior.distribution(Part(at[None], np.array([[at[0] / 2, at[-1] / 2]])))
+    cells = np.diff(below[0])[1:-1]
+    exact = np.diff(whole(np.arange(12.0)))[1:-1]
+    np.testing.assert_allclose(cells / cells.sum(), exact / exact.sum(), rtol=1e-12)
+    total = exact.sum() / cells.sum()
+    assert below[0, 0] * total == pytest.approx(at[0] / 2, rel=1e-12)
+    assert (1 - below[0, -1]) * total == pytest.approx(at[-1] / 2, rel=1e-12)
+    np.testing.assert_allclose(slopes[0] * total, at, rtol=1e-12)
+    np.testing.assert_allclose(np.diff(below[0])[[0, -1]] * total, [(at[0] + at[1]) / 2, (at[-2] + at[-1]) / 2], rtol=0.07)
+
+
+def test_distributions_of_any_masses_rise_and_are_mirrored():
+    """Masses that jump: the cubic between two places would fall, were slopes not cut to three times the lesser cell."""
+    at = np.exp(2.0 * RNG(3).standard_normal((40, 9)))
+    at[0] = [6.0, 6.0, 6.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+    beyond = at[:, [0, -1]] * RNG(4).random((40, 2))
+    below, slopes = posterior.distribution(Part(at, beyond))
+    back, turned = posterior.distribution(Part(at[:, ::-1], beyond[:, ::-1]))
+    np.testing.assert_allclose(back, 1 - below[:, ::-1], atol=1e-14)
+    np.testing.assert_allclose(turned, slopes[:, ::-1], rtol=1e-12)
+    cells = np.diff(below)
+    assert (cells >= 0).all()
+    t = np.linspace(0.0, 1.0, 101)[:, None, None]
+    between = posterior.hermite(t, below[:, :-1], below[:, 1:], slopes[:, :-1], slopes[:, 1:])
+    assert np.diff(between, axis=0).min() > -1e-14
+    assert (slopes[:, 1:-1] > 2.99 * np.minimum(cells[:, :-1], cells[:, 1:])).any()  # cut no more than that
+    assert slopes[0, 3] == pytest.approx(3 * cells[0, 3], rel=1e-12)
+
+
+def test_inverses_are_exact_the_first_of_a_flat_stretch_and_within_the_places():
+    below = np.array([[0.1, 0.5, 0.5, 0.9], [0.0, 0.3, 0.8, 1.0]])
+    slopes = np.array([[0.3, 0.0, 0.0, 0.3], [0.2, 0.4, 0.3, 0.1]])
+    q = np.array([0.05, 0.1, 0.5, 0.95, 0.9])
+    found = posterior.inverse(below, slopes, q, np.zeros(5, int))
+    np.testing.assert_allclose(found, [0.0, 0.0, 1.0, 3.0, 3.0], atol=1e-7)  # of a root on a flat cubic half of the digits
+    assert found[1] == 0
+    q = np.array([0.0, 1e-3, 0.2, 0.31, 0.55, 0.99, 1.0])
+    u = posterior.inverse(below, slopes, q, np.ones(7, int))
+    k = np.minimum(u.astype(int), 2)
+    found = posterior.hermite(u - k, below[1, k], below[1, k + 1], slopes[1, k], slopes[1, k + 1])
+    np.testing.assert_allclose(found, q, atol=1e-14)
+
+
 # --- rates -----------------------------------------------------------------------------------------------------------------
 
 
