@@ -216,6 +216,25 @@ def test_windows_are_mirrored_with_clients_and_priors_and_never_shorter_than_eig
             assert values[stops[k] - 1] > centre - 0.08
 
 
+def test_windows_of_reports_beyond_an_end_are_the_last_eight_places():
+    family, places = TruncatedNormals(LOW, HIGH), Places(LOW, HIGH, 0.02, 9.0)
+    for y, centre, ends in ((3.4, HIGH, (places.size - 8, places.size)), (-1.4, LOW, (0, 8))):
+        reports = NormalReports([y], [0.01])
+        starts, stops = Table(reports, np.arange(1), family, near_a_centre(centre)).windows(reports, np.arange(1), places)
+        assert (starts[0], stops[0]) == ends
+
+
+@pytest.mark.parametrize(("unit", "step"), [(0.4, 0.05), (0.01, 0.00125), (1e-15, 2e-9)])
+def test_steps_resolve_a_quarter_of_the_widest_prior_down_to_a_billionth_of_the_bounds(unit, step):
+    """Half of it, of which reports need no more than half of 0.1."""
+    at = np.array([0.0, float(np.arcsinh(1.0))])
+    reports = NormalReports([0.6], [0.2])
+    (block,) = Table(
+        reports, np.arange(1), TruncatedNormals(LOW, HIGH), Ranges(unit, 0.0, at[1], at, *[np.full(2, 0.5)] * 2)
+    ).blocks
+    assert block.window.places.step == pytest.approx(step, rel=0.01)
+
+
 def test_runs_of_clients_end_after_512():
     found = sorted(posterior.cut(np.zeros(1200, int), np.full(1200, 10)))
     assert found == [(0, 512), (512, 1024), (1024, 1200)]
@@ -278,6 +297,47 @@ def test_fits_find_the_hyperposterior_its_evidence_and_its_intervals():
             below = np.cumsum(weight[order])
             for end, q in zip(said[name], ((1 - level) / 2, (1 + level) / 2), strict=True):
                 assert np.interp(end, values[order], below) == pytest.approx(q, abs=0.01)
+
+
+def test_some_clients_locate_the_ranges_and_all_of_them_confirm(monkeypatch):
+    reports = NormalReports([0.2, 1.4, 2.0, -0.4, 0.9, 0.7, 0.8], [0.5, 0.6, 0.4, 0.5, 0.3, 0.8, 0.1])
+    family, asked, first = TruncatedNormals(LOW, HIGH), [], posterior.first_ranges
+    monkeypatch.setattr(posterior, "first_ranges", lambda *each: asked.append(each[1].tolist()) or first(*each))
+    whole = fit(reports, family, np.arange(7))
+    monkeypatch.setattr(posterior, "LEARNERS", 3)
+    few = fit(reports, family, np.arange(7))
+    assert asked == [[3, 0, 5, 6, 4, 1, 2], [3, 6, 2]]  # in the order of their estimates, every third
+    np.testing.assert_allclose(few.laws.mean(), whole.laws.mean(), atol=1e-3)
+    assert few.evidence == pytest.approx(whole.evidence, abs=2e-3)
+
+
+def test_a_range_of_spreads_is_open_where_their_density_has_fallen_by_less_than_nine():
+    """Started with ends at which it has fallen by some 6: the range grows until it has by 9, or spreads end."""
+    reports = NormalReports([0.2, 1.4, 2.0, -0.4, 0.9, 0.7] * 3, [0.05] * 18)
+    family, unit = TruncatedNormals(LOW, HIGH), 0.05
+    top = float(np.arcsinh(2 / unit))
+    wide = Ranges(unit, 0.0, top, np.array([0.0, top]), np.full(2, LOW), np.full(2, HIGH))
+    table = Table(reports, np.arange(18), family, wide)
+    (x, _), (_, wy) = posterior.legendre(24), posterior.legendre(40)
+
+    def fallen(hyper):
+        ranges = hyper.ranges
+        at = ranges.low + (ranges.high - ranges.low) * x
+        low, high = ranges.between(at)
+        here = np.log(np.exp(hyper.log - hyper.log.max()) @ wy * (high - low) * np.cosh(at))
+        return here.max() - here, at
+
+    fall, at = fallen(located(table, wide)[0])
+    left, right = (
+        np.interp(6.0, fall[::-1][-fall.argmin() - 1 :], at[::-1][-fall.argmin() - 1 :]),
+        np.interp(6.0, fall[fall.argmin() :], at[fall.argmin() :]),
+    )
+    begun = Ranges(unit, float(left), float(right), np.array([left, right]), np.full(2, LOW), np.full(2, HIGH))
+    found, _, _ = located(table, begun)
+    fall, _ = fallen(found)
+    assert found.settled
+    assert found.ranges.low == 0 or fall[0] > 9
+    assert found.ranges.high == top or fall[-1] > 9
 
 
 def test_ranges_shrink_and_grow_to_where_nodes_matter():
@@ -350,8 +410,9 @@ def test_a_search_that_does_not_settle_says_so(monkeypatch, model):
     }[model]
     assert fresh().fit(reports).converged_
     monkeypatch.setattr(posterior, "PASSES", 1)
-    with pytest.warns(RuntimeWarning, match="do not use the fit"):
+    with pytest.warns(RuntimeWarning, match="do not use the fit") as caught:
         assert not fresh().fit(reports).converged_
+    assert caught[0].filename == __file__  # where the fit was asked for
 
 
 def test_equal_reports_are_found_once():

@@ -88,7 +88,7 @@ def test_a_prior_of_next_to_no_width_has_the_moments_of_a_point():
         np.testing.assert_allclose(variance, spread**2, rtol=1e-12)
 
 
-@pytest.mark.parametrize("spread", [1e-7, 3e-5, 1e-3, 0.03])
+@pytest.mark.parametrize("spread", [1e-200, 1e-7, 3e-5, 1e-3, 0.03])
 def test_narrow_priors_at_either_end_are_mirror_images(spread):
     """Of 1e-7, within the way from the end to the first place, all is there; interpolation of wider ones hardly swings."""
     family, places = TruncatedNormals(-1.0, 3.0), Places(-1.0, 3.0, 0.2, 9.0)
@@ -116,16 +116,17 @@ def test_distributions_on_places_are_cubic_and_inverted():
     assert posterior.inverse(below, slopes, np.array([1e-9]), np.array([0]))[0] == 0.0  # all that is beyond the first
 
 
-def test_rounding_makes_no_spread_negative():
+@pytest.mark.parametrize("unit", [1.0, 1e-40, 1e40])
+def test_rounding_makes_no_spread_negative(unit):
     """Masses so near an end that floats hardly tell their places apart, nor their squares from their mean's."""
-    family, places = TruncatedNormals(-1.0, 3.0), Places(-1.0, 3.0, 0.2, 60.0)
+    family, places = TruncatedNormals(-unit, 3 * unit), Places(-unit, 3 * unit, 0.2 * unit, 60.0)
     rows, part = np.arange(200), np.zeros((200, places.size))
     part[:, :20] = RNG(0).random((200, 20))
     block = posterior.Block(rows, np.ones(200, int), Window(places, 0, places.size), part, np.zeros(200))
     nodes = Nodes(np.zeros(1), np.ones(1), np.ones(1))
     laws = posterior.GridLaws(SimpleNamespace(family=family, blocks=[block]), [Part(part, np.zeros((200, 2)))], nodes, rows)
-    np.testing.assert_allclose(laws.mean(), -1.0, rtol=1e-12)
-    assert ((laws.sd() > 0) & (laws.sd() < 1e-7)).all()
+    np.testing.assert_allclose(laws.mean(), -unit, rtol=1e-12)
+    assert ((laws.sd() > 0) & (laws.sd() < 1e-7 * unit)).all()
 
 
 def test_a_cubic_has_its_ends_and_its_slopes():
@@ -309,6 +310,39 @@ def test_inverses_are_exact_the_first_of_a_flat_stretch_and_within_the_places():
     k = np.minimum(u.astype(int), 2)
     found = posterior.hermite(u - k, below[1, k], below[1, k + 1], slopes[1, k], slopes[1, k + 1])
     np.testing.assert_allclose(found, q, atol=1e-14)
+
+
+def test_a_range_that_falls_off_a_cliff_ends_at_the_node_beyond():
+    """Ten nodes at 0..9: between 3 and 4 the log falls by 1000, and after 7 as a normal one does."""
+    at = np.arange(10.0)[None]
+    log = np.array([[-1e3] * 4 + [0.0, -1.0, -2.0, -10.0, -36.0, -49.0]])
+    low, high, enough = posterior.shrunk(log, at, -0.5, 9.5, -3.0, 20.0)
+    assert low[0] == 3.0
+    assert high[0] == pytest.approx(7 + (np.sqrt(13) - np.sqrt(10)) / (6 - np.sqrt(10)))
+    assert not enough[0]  # four of ten
+    gap = np.array([[-1.0, 0.0, -50.0, -50.0, -50.0, -50.0, -50.0, 0.0, -12.0, -40.0]])
+    low, high, enough = posterior.shrunk(gap, at, -0.5, 9.5, -0.5, 20.0)  # nothing is beyond -0.5
+    assert (low[0], enough[0]) == (-0.5, True)  # nine of ten, what is between them or not
+    near, far = np.sqrt(12), np.sqrt(40)
+    assert high[0] == pytest.approx(8 + (np.sqrt(13) - near) / (far - near))
+
+
+def test_a_range_is_kept_at_an_end_that_is_neither_open_nor_negligible():
+    """Fallen by 11 at the outermost node, between 9, where a range would be open, and 13, where it would end before."""
+    at = np.arange(10.0)[None]
+    log = np.array([[-11.0, -2.0, -1.0, 0.0, 0.0, 0.0, 0.0, -1.0, -4.0, -12.0]])
+    low, high, enough = posterior.shrunk(log, at, -0.5, 9.5, -3.0, 20.0)
+    assert (low[0], high[0], enough[0]) == (-0.5, 9.5, True)
+    log[0, [0, 9]] = -8.9
+    low, high, enough = posterior.shrunk(log, at, -0.5, 9.5, -3.0, 20.0)
+    assert (low[0], high[0], not enough[0]) == (-3.0, 19.5, True)  # by its own length, as far as there is anything
+
+
+@pytest.mark.parametrize(("within", "good"), [(7, False), (8, True)])
+def test_more_than_seven_of_ten_nodes_are_to_be_within_a_range(within, good):
+    log = np.full((1, 10), -200.0)
+    log[0, 1 : 1 + within] = -np.linspace(0.0, 9.5, within)
+    assert posterior.shrunk(log, np.arange(10.0)[None], -0.5, 9.5, -3.0, 20.0)[2].tolist() == [good]
 
 
 # --- rates -----------------------------------------------------------------------------------------------------------------
