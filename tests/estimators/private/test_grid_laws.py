@@ -117,6 +117,22 @@ def test_laws_beyond_the_first_place_go_on_to_the_ends(table):
         assert HIGH - laws.quantile(1 - q)[2] == pytest.approx(q / at_high[2], rel=0.03)
 
 
+def test_far_below_the_first_place_the_node_of_the_least_power_is_all():
+    """Beta laws of rates, the second with 1e-12 of what is below the first place: against sums of SciPy's laws."""
+    clients = RateClients([RateReport("", 6, SENT, "ones", 6, 0.0, 0.0)], np.ones(1, int))
+    at = np.array([0.0, float(np.arcsinh(1.0))])
+    table = Table(clients, np.arange(1), Betas(), Ranges(0.9, 0.0, at[1], at, np.full(2, 0.5), np.full(2, 2.5)))
+    centre, spread = np.array([1.5, 1.2]), np.array([0.4, 0.95])
+    a, b = Betas.shapes(centre, spread)
+    places = table.blocks[0].window.places
+    first = float(Betas().value(*places.at(np.zeros(1))[:2])[0])
+    held = stats.beta.cdf(first, a, b + 6)
+    weight = np.array([1.0, 1e-12 * held[0] / held[1]])
+    laws = table.laws(Nodes(centre, spread, weight), np.arange(1))
+    for t in (first / 1e3, 1e-30, 1e-60):
+        assert laws.cdf(t)[0] == pytest.approx(weight @ stats.beta.cdf(t, a, b + 6), rel=2e-3)
+
+
 def test_draws_are_joint_and_have_the_laws(table):
     whose = np.array([0, 2, 0, 4])
     apart = Nodes(np.array([-0.5, 2.0]), np.array([0.4, 0.5]), np.array([0.4, 0.6]))
@@ -249,7 +265,7 @@ def test_first_ranges_are_those_of_weighted_means():
     ranges = first_ranges(reports, np.arange(3), TruncatedNormals(LOW, HIGH))
     assert ranges.unit == pytest.approx(0.5 / 16**0.25)  # the median error, of sixteen clients
     assert (ranges.low, ranges.high) == (0.0, pytest.approx(np.arcsinh(2.0 / ranges.unit)))
-    assert ranges.at.size == 32
+    assert (ranges.at.size, ranges.at[0], ranges.at[-1]) == (32, 0.0, ranges.high)
     for k in (0, 9, 31):
         tau = ranges.unit * np.sinh(ranges.at[k])
         precision = reports.count / (tau**2 + reports.s**2)

@@ -225,6 +225,9 @@ def test_a_lattice_lies_on_the_density_between_the_outermost_nodes():
     assert inside.sum() == 398 * 200
     np.testing.assert_allclose((found / exact)[inside] * exact[200, 100] / found[200, 100], 1.0, rtol=1e-9)
     np.testing.assert_allclose(nodes.spread.reshape(400, 200)[:, 7], 0.4 * np.sinh(at[:, 0]), rtol=1e-12)
+    for constant in (-2000.0, 2000.0):  # the log density is known up to one
+        moved = Hyperposterior(ranges, 9.0 * x[:, None] - 14.0 * y + constant, True).lattice()
+        np.testing.assert_allclose(moved.weight, nodes.weight, rtol=1e-9)
 
 
 @pytest.mark.parametrize("ends", [(0, 47), (21, 24), (3, 23), (22, 47), (0, 22), (46, 47)])
