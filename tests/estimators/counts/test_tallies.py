@@ -55,6 +55,18 @@ def test_points_are_spread_over_nodes_without_loss(c):
             assert weights @ g(nodes.positions) == pytest.approx(column @ g(points), rel=1e-12)
 
 
+@pytest.mark.parametrize("size", [20, 21, 22])
+def test_points_no_more_than_the_nodes_are_nodes_themselves(size):
+    """Of each power of two, whose nodes are 21; weights of the many are those of Chebyshev's interpolation."""
+    points = np.concatenate([np.linspace(1, 1.99, size), np.linspace(4, 7.9, 3)])
+    counts = np.arange(1.0, size + 4)
+    nodes = spread_over_nodes(points, counts)
+    assert nodes.positions.size == min(size, 21) + 3
+    assert (size > 21) or np.array_equal(nodes.positions, points)
+    assert (size > 21) or np.array_equal(nodes.weights, counts[None])
+    assert nodes.weights @ np.log(nodes.positions) == pytest.approx(counts @ np.log(points), rel=1e-13)
+
+
 def test_frequencies_add_up():
     rng = np.random.default_rng(1)
     numbers = rng.integers(0, 10**12, 50)

@@ -427,6 +427,20 @@ def test_searches_end_where_slopes_vanish():
     assert climb(loss, np.array([30.0, 5.0, 1.0]), 1, 1e-9, 7)[1] == 1
 
 
+def test_searches_start_where_they_are_told():
+    """Entries off the diagonal, too, which `climb_inside` has in units of those on it."""
+    start = np.array([2.0, -0.5, 4.0])
+    for search in (climb, climb_inside):
+        asked = []
+
+        def loss(x, asked=asked):
+            asked.append(x.copy())
+            return np.sum(x**2), 2 * x
+
+        search(loss, start, 1, 1e-9, 1)
+        np.testing.assert_allclose(asked[0], start, rtol=1e-15)
+
+
 def test_known_priors_are_read():
     mu, root = read_prior(2.0, np.array([[2.0, 0.5], [0.5, 1.0]]), 2)
     assert mu.tolist() == [2.0, 2.0]
