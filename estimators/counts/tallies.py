@@ -220,7 +220,7 @@ def below(table: Frequencies) -> Nodes:
     """
     values, counts = table.values, table.counts
     top = int(values[-1]) if values.size else 0
-    at = np.bincount(np.minimum(values, DENSE), weights=counts, minlength=DENSE + 1)
+    at = np.bincount(np.minimum(values, DENSE), weights=counts)
     tails = at[::-1].cumsum()[::-1][1:]
     positions, weights = [np.arange(min(top, DENSE), dtype=float)], [tails[: min(top, DENSE)]]
     start = DENSE

@@ -94,13 +94,9 @@ def lattice(clients: Clients) -> Lattice:
     kernel = []
     for centre in centres:
         i, j = np.searchsorted(edges, [centre - 2 * BEYOND * sd, centre + 2 * BEYOND * sd])
-        i, j = max(int(i) - 1, 0), min(int(j), edges.size - 1)
-        below = ndtr((edges[i : j + 1] - centre) / sd)
+        i = max(int(i) - 1, 0)
+        below = ndtr((edges[i : int(j) + 1] - centre) / sd)
         below[0], below[-1] = 0.0, 1.0  # what lies beyond is in the cell at the end
-        if low == ends[0] and i == 0:
-            below[1] = ndtr((low - centre) / sd)
-        if high == ends[1] and j == edges.size - 1:
-            below[-2] = ndtr((high - centre) / sd)
         kernel.append((i, np.diff(below)))
     return Lattice(edges[:-1], edges[1:], centres, base, kernel)
 

@@ -140,7 +140,7 @@ def times(band: Floats, x: Floats) -> Floats:
     size, width = band.shape
     places = np.arange(size)[:, None] + np.arange(width)
     band = np.where(places < size, band, 0.0)
-    both = np.bincount(places.ravel(), (band * x[:, None]).ravel(), size + width)[:size]  # with the diagonal
+    both = np.bincount(places.ravel(), (band * x[:, None]).ravel())[:size]  # with the diagonal
     return both + np.einsum("rc,rc->r", band[:, 1:], ahead(x, width)[:, 1:])
 
 
@@ -238,7 +238,7 @@ def targets(state: State, moving: bool, tolerance: float, loops: ModuleType) -> 
     # Unknowns are the masses or, in turns, masses p and moves times the present masses, which begin at 0.
     x, rise, free = np.zeros(each * state.t.size), np.empty(each * state.t.size), np.ones(each * state.t.size, bool)
     x[::each], rise[::each] = state.masses, value - 1
-    bounded, stirs = np.arange(x.size) % each == 0, (bend != 0) & (state.masses > 0)  # D'' is set to 0 at the ends
+    bounded, stirs = np.arange(x.size) % each == 0, bend != 0  # D'' is set to 0 at the ends
     if moving:
         free[1::2], rise[1::2] = stirs, slope
     for concave in (False, True):

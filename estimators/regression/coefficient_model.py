@@ -199,7 +199,7 @@ class CoefficientModel(ClientModel):
         gap, sd = number("t", t) - self.posterior_mean_, self.posterior_sd_
         step = gap > 0 if strict else gap >= 0
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(sd == 0, step, ndtr(np.where(sd == 0, 0.0, gap / sd)))
+            return np.where(sd == 0, step, ndtr(gap / sd))
 
     def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, array (m, d)."""

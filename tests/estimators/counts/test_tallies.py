@@ -7,10 +7,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.polynomial import chebyshev
 
 from estimators.counts.beta_binomial import BetaBinomial, BetaBinomialTally
 from estimators.counts.gamma_poisson import GammaPoisson, GammaPoissonTally
-from estimators.counts.tallies import Frequencies, below, exact_squares, log_rises_over_factorials, read, spread_over_nodes
+from estimators.counts.tallies import (
+    Frequencies,
+    below,
+    chebyshev_nodes,
+    distinct,
+    exact_squares,
+    log_rises_over_factorials,
+    polynomial_sums,
+    read,
+    spread_over_nodes,
+)
 from estimators.numerics.tally_state import load, save, seal
 
 powers = st.floats(-9, 6).map(lambda x: 10.0**x)
@@ -67,13 +78,63 @@ def test_points_no_more_than_the_nodes_are_nodes_themselves(size):
     assert nodes.weights @ np.log(nodes.positions) == pytest.approx(counts @ np.log(points), rel=1e-13)
 
 
+@pytest.mark.parametrize("edge", [128, 256, 1024])
+def test_sums_below_are_exact_at_every_edge_of_nodes(edge):
+    """Of entries next to a power of two, where one stretch of nodes ends and the next begins, beside a larger one."""
+    for v in (edge - 2, edge - 1, edge, edge + 1, edge + 2, edge + edge // 2, 2 * edge - 1):
+        for values in ([v], [v, v, 5 * edge]):
+            nodes, j = below(Frequencies.of(values)), np.concatenate([np.arange(v, dtype=float) for v in values])
+            assert nodes.weights.sum() == pytest.approx(j.size, rel=1e-13)
+            for a in (0.5, 900.0):
+                assert nodes.weights @ np.log(a + nodes.positions) == pytest.approx(np.log(a + j).sum(), rel=1e-13)
+
+
+def test_weights_at_nodes_are_those_of_interpolation():
+    """Of a polynomial of the highest degree, by its values at cos((2 k + 1) pi / 42)."""
+    unit, transform = chebyshev_nodes.__wrapped__()  # which is made once and kept
+    np.testing.assert_allclose(unit, np.sort(np.cos(np.arange(1, 42, 2) * np.pi / 42)), atol=1e-15)
+    coefficients = np.random.default_rng(2).normal(size=21)
+    for x in (-1.0, 0.3, 0.99):
+        weights = chebyshev.chebvander(np.array([x]), 20)[0] @ transform
+        exact = np.sum(coefficients * np.cos(np.arange(21) * np.arccos(x)))
+        assert weights @ chebyshev.chebval(unit, coefficients) == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("start", [16, 128])
+def test_sums_of_polynomials_are_polynomials(start):
+    """Sums of T_q over whole numbers, by adding up."""
+    sums = polynomial_sums.__wrapped__(start)
+    for v in (start, start + 1, 3 * start // 2, 2 * start):
+        x = (np.arange(start, v) - 1.5 * start) / (0.5 * start)
+        exact = np.cos(np.arange(21) * np.arccos(x)[:, None]).sum(axis=0)
+        end = (v - 1.5 * start) / (0.5 * start)
+        np.testing.assert_allclose(chebyshev.chebval(end, sums), exact, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("top", [5, 300, 10**7])
+def test_distinct_keys_and_their_places(top):
+    """Few whole numbers, each many times, and many far apart: keys are those of their places, in order."""
+    keys = np.random.default_rng(top).integers(0, top, 50)
+    position, place = distinct(keys)
+    np.testing.assert_array_equal(keys[position], np.unique(keys))
+    np.testing.assert_array_equal(keys[position][place], keys)
+
+
+def test_no_entries_are_a_table_too():
+    nobody = Frequencies.of([]) + Frequencies.of([])
+    assert (nobody.values.size, nobody.counts.size, nobody.total, nobody.sum) == (0, 0, 0, 0)
+    both = nobody + Frequencies.of([7, 7])
+    assert (both.values.tolist(), both.counts.tolist()) == ([7], [2])
+
+
 def test_frequencies_add_up():
     rng = np.random.default_rng(1)
     numbers = rng.integers(0, 10**12, 50)
     table = Frequencies.of(numbers[:20]) + Frequencies.of(numbers[20:])
     assert (table.total, table.sum) == (50, int(numbers.sum()))
     assert Frequencies.of([]).total == 0
-    assert below(Frequencies.of([0, 0])).positions.size == 0
+    for none in ([], [0, 0]):
+        assert [part.size for part in below(Frequencies.of(none))] == [0, 0]
 
 
 def test_binomial_coefficients_of_huge_numbers_keep_their_digits():
@@ -184,6 +245,8 @@ def test_a_table_has_a_positive_count_for_each_value(counts):
     assert read({"values": [3, 5], "counts": [1, 2]}).total == 3
     with pytest.raises(ValueError, match="counts must be positive, one for each value"):
         read({"values": [3, 5], "counts": counts})
+    with pytest.raises(ValueError, match="values must be >= 0 and rise"):
+        read({"values": [3, 3], "counts": [1, 1]})
 
 
 def test_damaged_states_are_refused(tmp_path):
