@@ -21,6 +21,15 @@ def test_levels_of_one_client_and_of_one_level():
     for levels in ([(0.5, 2.0)], [(0.5, 1.0), (0.6, 2.0)], []):
         with pytest.raises(ValueError, match="shares of levels must"):
             data.eps_levels(2, levels, seed=0)
+    for eps in (0.0, -1.0, np.nan):
+        with pytest.raises(ValueError, match="eps must be > 0"):
+            data.eps_levels(2, [(0.5, 1.0), (0.5, eps)], seed=0)
+
+
+def test_one_in_twenty_opts_out_unless_it_is_said_how_many():
+    pool = Federation(np.zeros((40, 1)), np.zeros(40), [[k] for k in range(40)])
+    assert data.opt_out(pool, seed=0).sum() == 2
+    assert data.opt_out(pool, others=True, seed=0).sum() == 38
 
 
 def test_published_lists_begin_with_their_first_client():
@@ -36,7 +45,8 @@ def test_published_lists_begin_with_their_first_client():
 def test_a_pass_may_be_a_billion_batches():
     one = Federation(np.zeros((200, 1)), np.zeros(200), [range(200)])
     assert [int(data.share_batch_sizes(one, number=k)[0]) for k in (1, 91, BILLION)] == [200, 2, 1]
-    assert data.share_batch_sizes(one).tolist() == [3]  # 60 of them
+    two = Federation(np.zeros((179, 1)), np.zeros(179), [range(90), range(90, 179)])
+    assert data.share_batch_sizes(two).tolist() == [2, 1]  # 60 of them: 1.5 and a bit less
     for number in (0, BILLION + 1):
         with pytest.raises(ValueError, match=r"number must be in 1\.\.1000000000"):
             data.share_batch_sizes(one, number=number)

@@ -564,6 +564,8 @@ def test_ordinary_rows_are_a_linear_model_with_noise():
         assert abs(part.mean()) < 5 / np.sqrt(part.size)
         assert abs(part.var() - 1) < 5 * np.sqrt(2 / part.size)
     assert np.abs(np.corrcoef(np.column_stack([x, rest]).T) - np.eye(6)).max() < 5 / np.sqrt(len(rest))
+    drawn = RNG([1, 1]).standard_normal(6 * 3 * 4000)[-3 * 4000 :]  # after the features, from the same generator
+    np.testing.assert_allclose(rest, drawn, rtol=0, atol=1e-12)
     assert (one_run_cases.planted(3, 2, 4000, apart=True, seed=2).x != federation.x).any()
 
 
