@@ -576,8 +576,8 @@ def test_canaries_of_clients_are_scored_by_how_far_the_shared_model_moved(asked)
     assert [list(rows) for rows in federation.train] == [[0], [1], [2], [*range(3, 13)], [*range(13, 23)]]
     np.testing.assert_array_equal(federation.x[:3, 5:], 1e3 * np.eye(3))
     assert len(federation.x) == 23  # every row is somebody's
-    assert algorithm == how["claim"]
-    assert (algorithm.rate, algorithm.multiplier, algorithm.delta, algorithm.clip_rate) == (0.5, noise, 1e-5, 0.0)
+    steady = {"clip": 1.0, "clip_rate": 0.0, "multiplier": noise, "delta": 1e-5}
+    assert algorithm == how["claim"] == DPFedAvg(learning_rate=1e-3, rate=0.5, **steady)
     assert how["work"] == {"rule": "epochs", "n_epochs": 1, "batch_size": 10}
     assert (how["canaries"], how["rounds"], how["seed"], how["shares"]) == ([0, 1, 2], 2, 7, SHARES)
     moved = RNG(1).normal(0.5, 1, (2, 3))
@@ -594,13 +594,15 @@ def test_wrong_labels_say_nothing_of_their_rows_and_others_do(asked):
     """The means of classes differ by 0.3 sqrt(2) of a deviation in ordinary rows, by nothing but noise in canaries."""
     wrong_labels(canaries=400, ordinary=400, features=4000, rounds=3, eps=2.0, seed=1)
     [(algorithm, federation, model, how)] = asked
-    assert (algorithm.privacy, how["rounds"], how["work"]["batch_size"]) == (
-        RowPrivacy(eps=2.0, delta=1e-5, clip=1.0),
-        3,
-        800,
-    )
+    assert algorithm == Local(learning_rate=4.0, privacy=RowPrivacy(eps=2.0, delta=1e-5, clip=1.0))
+    assert (how["rounds"], how["work"]) == (3, {"rule": "poisson", "n_steps": 1, "batch_size": 800})
     assert how["canaries"] == [(0, i) for i in range(400)]
     assert (federation.classes, model.sizes, model.loss) == (4, (4000, 4), "softmax")
+    drawn = RNG([1, 2])
+    centres, labels = drawn.standard_normal((4, 4000)), drawn.integers(0, 4, 800)
+    np.testing.assert_array_equal(federation.y, labels)
+    rows = drawn.standard_normal((800, 4000)) + 0.3 * centres[labels] * (np.arange(800) >= 400)[:, None]
+    np.testing.assert_allclose(federation.x, rows, rtol=0, atol=1e-12)
     for part, apart in ((slice(400), 0.0), (slice(400, None), 0.3)):
         x, y = federation.x[part], federation.y[part]
         means, n = np.stack([x[y == c].mean(axis=0) for c in range(4)]), np.bincount(y)
