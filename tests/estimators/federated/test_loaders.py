@@ -75,6 +75,14 @@ def test_scores_of_school_are_1_to_70(tmp_path, scores, fine):
             data.school(tmp_path)
 
 
+@pytest.mark.parametrize("low", [0.0, -1.0])
+def test_two_classes_are_0_and_1_however_the_lower_is_written(tmp_path, low):
+    y = np.array([low, 1.0, low, low])
+    cells(tmp_path / "gleam.mat", [np.arange(4.0)[:, None]], [y[:, None]])
+    read = data.gleam(tmp_path, test_fraction=0.0)
+    assert read.y[np.argsort(read.x.ravel())].tolist() == [0, 1, 0, 0]
+
+
 def test_a_silo_may_be_one_row_of_one_feature(tmp_path):
     cells(tmp_path / "vehicle.mat", [np.ones((1, 1)), np.ones((3, 1))], [np.ones((1, 1)), np.ones((3, 1))])
     assert data.vehicle(tmp_path, test_fraction=0.0).sizes.tolist() == [1, 3]
