@@ -199,6 +199,13 @@ def test_one_level_takes_the_strength_of_its_pull_as_a_number_or_as_a_list_of_on
     assert one["begun"].any()
 
 
+@pytest.mark.parametrize(("lam", "pulls"), [(None, [0, 0]), (0.3, [0.3, 0.3]), ((0.1, 0.3), [0.1, 0.3])])
+def test_levels_pull_as_is_said_and_not_where_nothing_is_personal(lam, pulls):
+    levels = FeO2(learning_rate=0.1, rate=0.5, ratio=0.2, lam=lam, **PRIVATE).levels(task())
+    assert [level.lam for level in levels] == pulls
+    assert [np.flatnonzero(level.mask).tolist() for level in levels] == list(GROUPS.values())
+
+
 # --- privacy -----------------------------------------------------------------------------------------------------------
 
 
