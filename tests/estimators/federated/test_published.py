@@ -233,6 +233,25 @@ def test_false_statements_are_as_rare_as_said():
     assert abs(holds / 21000 - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 21000)
 
 
+def test_what_is_wrong_has_a_logarithm_of_accuracies_from_0_to_1_and_of_losses_above_0():
+    assert log_error("accuracy", 0.0, 0.5) == pytest.approx(np.log(1.25))  # with or without the name of what is measured
+    assert log_error("rows.accuracy", 1.0, 0.5) == pytest.approx(np.log(0.25))
+    for measure, value in (("rows.accuracy", -0.01), ("rows.accuracy", 1.01), ("rows.accuracy", 1.9)):
+        with pytest.raises(ValueError, match=rf"^{measure} must be in \[0, 1\], got {value}$"):
+            log_error(measure, value)
+    for value in (0.0, -1.0):
+        with pytest.raises(ValueError, match=f"^mse must be > 0, got {value}$"):
+            log_error("mse", value)
+    assert [printed_unit("mse", value) for value in (0.5, np.inf)] == [0.1, 1.0]  # infinity has no digits
+
+
+def test_of_values_without_spread_the_sign_decides():
+    for ahead, behind, holds, p in ((0.25, 0.5, True, 1.0), (0.5, 0.25, False, 0.0), (0.5, 0.5, False, 1.0)):
+        found = gap("mse", [ahead] * 3, [behind] * 3)
+        assert (found.value, found.error) == (pytest.approx(np.log(behind / ahead)), 0.0)
+        assert (found.holds, found.p) == (holds, p)
+
+
 def errors_of(measure, values, unit):
     """Logs of what is wrong, by the definition."""
     values = np.asarray(values)
