@@ -245,11 +245,14 @@ def test_what_is_wrong_has_a_logarithm_of_accuracies_from_0_to_1_and_of_losses_a
     assert [printed_unit("mse", value) for value in (0.5, np.inf)] == [0.1, 1.0]  # infinity has no digits
 
 
-def test_of_values_without_spread_the_sign_decides():
+def test_of_several_values_without_spread_the_sign_decides_and_of_one_nothing():
     for ahead, behind, holds, p in ((0.25, 0.5, True, 1.0), (0.5, 0.25, False, 0.0), (0.5, 0.5, False, 1.0)):
         found = gap("mse", [ahead] * 3, [behind] * 3)
         assert (found.value, found.error) == (pytest.approx(np.log(behind / ahead)), 0.0)
         assert (found.holds, found.p) == (holds, p)
+    for found in (gap("mse", [0.25], [0.5]), gap("mse", [0.5], [0.25]), tie("mse", [0.5], [0.5])):
+        assert (found.n, found.holds, found.p) == (1, False, 1.0)  # one seed decides nothing
+        assert np.isnan(found.error)
 
 
 def errors_of(measure, values, unit):
