@@ -253,6 +253,8 @@ def test_of_several_values_without_spread_the_sign_decides_and_of_one_nothing():
     for found in (gap("mse", [0.25], [0.5]), gap("mse", [0.5], [0.25]), tie("mse", [0.5], [0.5])):
         assert (found.n, found.holds, found.p) == (1, False, 1.0)  # one seed decides nothing
         assert np.isnan(found.error)
+    assert tie("mse", [1.0, 1.0], [FACTOR, FACTOR]).holds  # no more than a quarter above
+    assert not tie("mse", [1.0, 1.0], [1.0001 * FACTOR] * 2).holds
 
 
 def errors_of(measure, values, unit):
