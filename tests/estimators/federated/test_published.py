@@ -257,6 +257,13 @@ def test_of_several_values_without_spread_the_sign_decides_and_of_one_nothing():
     assert not tie("mse", [1.0, 1.0], [1.0001 * FACTOR] * 2).holds
 
 
+def test_failures_are_those_of_holm():
+    for p, lost in (([0.03, 0.001, 0.02], [0, 1, 2]), ([0.5, 0.02], [1]), ([0.03, 0.5], []), ([0.001, 0.03, 0.03], [0])):
+        assert failing([Compared(0.0, 0.1, 3, False, each) for each in p]) == lost
+    with pytest.raises(ValueError, match="found must be a list of Compared"):
+        failing([0.5])
+
+
 def errors_of(measure, values, unit):
     """Logs of what is wrong, by the definition."""
     values = np.asarray(values)
