@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from estimators.accounting import Budget, BudgetFile, Event, Guarantee, guarantee, in_parallel, total_epsilon
+from estimators.accounting import Budget, BudgetFile, Event, Guarantee, budget_file, guarantee, in_parallel, total_epsilon
 from estimators.accounting.budget_file import digest
 from estimators.accounting.mechanisms import gaussian_epsilon
 from estimators.private import MeanClient, RateClient
@@ -253,6 +253,7 @@ HOSTILE = {
     "deep": lambda content: "[" * 10_000,
     "changed": lambda content: json.dumps({**content, "eps": 1e9}),
     "one entry less": lambda content: changed({k: v for k, v in content.items() if k != "delta"}),
+    "one entry more": lambda content: changed(content, owner="me"),
     "version": lambda content: changed(content, version=3),
     "version before orders": lambda content: changed(content, version=1),
     "order": lambda content: changed(content, order=2.05),
@@ -297,6 +298,55 @@ def test_a_damaged_or_hostile_file_allows_nothing(name, path):
     assert path.read_text() == text
 
 
+def test_as_many_releases_but_others_are_noticed(path):
+    budget = BudgetFile.create(path, data="a", eps=2.0)
+    budget.spend(ONE)
+    path.write_text(changed(json.loads(path.read_text()), releases=[release(eps=0.5)]))
+    assert BudgetFile(path).spent() == 0.5  # whoever sees it first cannot know
+    with pytest.raises(ValueError, match="has lost releases that were in it"):
+        budget.spent()
+
+
+def test_a_file_takes_as_many_releases_and_letters_as_it_can_hold(path, monkeypatch):
+    budget = BudgetFile.create(path, data="n" * 200)
+    assert budget.data == "n" * 200
+    with pytest.raises(ValueError, match="names of 1 to 200"):
+        BudgetFile(path, "n" * 201)
+    monkeypatch.setattr(budget_file, "ENTRIES", 2)
+    budget.spend(ONE)
+    budget.spend(ONE)
+    with pytest.raises(ValueError, match="holds 2 releases, as many as it can"):
+        budget.spend(ONE)
+    assert len(budget.entries) == 2
+
+
+def test_a_file_grows_to_the_largest_that_is_read(path, tmp_path, monkeypatch):
+    twin, budget = (BudgetFile.create(each, data="a") for each in (tmp_path / "b.budget", path))
+    twin.spend(ONE)
+    size = twin.path.stat().st_size
+    monkeypatch.setattr(budget_file, "TEXT", size - 1)
+    with pytest.raises(ValueError, match=f"would have more than {size - 1} bytes"):
+        budget.spend(ONE)
+    monkeypatch.setattr(budget_file, "TEXT", size)
+    budget.spend(ONE)
+    assert budget.spent() == 1.0
+
+
+def test_a_checksum_is_of_what_is_said_in_any_order():
+    assert digest({"a": 1, "b": [2]}) == digest({"b": [2], "a": 1}) != digest({"a": 2, "b": [1]})
+    with pytest.raises(ValueError, match="JSON"):
+        digest({"eps": float("nan")})  # which no file can hold
+
+
+def test_a_delta_of_releases_without_limit_stays_below_one(path):
+    budget = BudgetFile.create(path, data="a")
+    for _ in range(2):
+        budget.spend(Guarantee(1.0, 0.6, "row", "client", "other"))
+    assert budget.stated_delta() == np.nextafter(1.0, 0.0)
+    assert budget.stated_delta(0.1) == np.nextafter(1.0, 0.0)
+    assert budget.spent() == np.inf
+
+
 def test_a_changed_file_of_the_same_kind_is_read(path):
     """The forger of these tests is right but for what he forges."""
     BudgetFile.create(path, data="a", eps=5.0)
@@ -338,7 +388,9 @@ def test_a_limit_is_lowered_but_never_raised(path):
     assert "no limit is set" in str(budget)
     assert budget.summary()["limit"] is None
     budget.lower(eps=3.0, delta=1e-6)
+    budget.lower(eps=3.0, delta=1e-9)
     budget.lower(eps=2.0)
+    budget.lower(eps=2.0)  # the same is not higher
     for more in ({"eps": 2.5}, {"eps": 1.0, "delta": 1e-9}, {"eps": np.inf}):
         with pytest.raises(ValueError, match="can be lowered but not raised"):
             budget.lower(**more)
