@@ -693,6 +693,7 @@ def test_totals_of_releases_with_a_delta():
     assert total_epsilon(two, 1e-5 * (1 - 1e-8), np.inf) == np.inf
     assert total_epsilon((), 0.0) == 0.0
     pure = Guarantee(0.4, 0.0, "row", "client", "answers")
+    assert total_epsilon((pure,), 1e-5) == 0.4  # one release costs what it says
     assert total_epsilon((pure, pure), 0.0) == pytest.approx(0.8)
     assert total_epsilon((pure, plain(0.3, 4e-6)), 4e-6) == pytest.approx(0.7)  # no delta is left for the first
     assert total_epsilon((plain(0.3, 4e-6), pure), 3.9e-6) == np.inf

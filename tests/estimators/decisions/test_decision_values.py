@@ -427,6 +427,32 @@ def test_calls_and_their_errors_by_hand():
     assert discoveries(spiked).at == pytest.approx(0.5)
 
 
+class Stated:
+    """A model of which nothing but the probabilities to be below anything are known."""
+
+    posterior_mean_ = np.zeros(3)
+
+    def __init__(self, below):
+        self.below = np.array(below)
+
+    def require_fit(self):
+        pass
+
+    def averaged(self):
+        return self
+
+    def posterior_cdf(self, at, strict=False):
+        return self.below
+
+
+def test_a_share_of_wrong_calls_that_meets_its_bound_is_permitted_and_rounding_makes_none_larger_than_one():
+    found = discoveries(Stated([0.75, 0.5, 1.0]), 0.25, 0.0, "below")
+    assert found.q_value.tolist() == [0.125, 0.25, 0.0]
+    assert found.selected.tolist() == [True, True, True]
+    beyond = discoveries(Stated([1 + 2**-52, -(2**-52), 0.5]), 0.25, 0.0, "above")
+    assert beyond.error.tolist() == [1.0, 0.0, 0.5]
+
+
 # --- checks of the prior ----------------------------------------------------
 
 
@@ -465,6 +491,8 @@ def test_what_a_check_cannot_say():
     assert found.left_out is True
     np.testing.assert_allclose(found.pit, known().predictive_ranks())
     assert np.array_equal(prior_check(known(), draws=30, seed=0).low, found.low)
+    both = prior_check(GaussianMeans("fixed", mu=0.0, tau2=1.0).fit([1.0, -2.0], 1.0), draws=5)  # as few as can be
+    assert both.statistic == pytest.approx(stats.kstest(stats.norm.cdf([1.0, -2.0], 0, np.sqrt(2)), "uniform").statistic)
     with pytest.raises(ValueError, match="at least two clients with data"):
         prior_check(GaussianMeans("fixed", mu=0.0, tau2=1.0).fit([1.0, 2.0], [1.0, np.inf]), draws=5)
 

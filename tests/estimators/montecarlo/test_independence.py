@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.stats import binom
 
 from estimators import montecarlo as mc
@@ -174,3 +175,96 @@ def test_batch_means_do_not_depend_on_calls(batch):
     experiment = mc.SampledExperiment(LAWS["normal"], 1, batch=batch)
     batches = experiment.kernel_call(mc.stream("calls", 0), 10_000).batches
     np.testing.assert_allclose(batches, batch_means(mc.stream("calls", 0).standard_normal((10_000, 1))), rtol=0, atol=1e-15)
+
+
+# --- the tests of independence, number by number -----------------------------------------------------------------------
+
+
+def of_counts(counts, seed):
+    """Chunks of these numbers of replicates: of a normal statistic, a heavy one, a constant one, and their sample."""
+    rng, found = np.random.default_rng(seed), []
+    for count in counts:
+        sample = rng.standard_normal((count, 3)) + 1.5
+        sample[:, 1] = np.exp(3 * sample[:, 1])
+        sample[:, 2] = 7.0
+        deviation = sample - sample.mean(axis=0)
+        found.append((Moments(count, sample.mean(axis=0), deviation.T @ deviation, batch_means(sample)), sample))
+    return [part for part, _ in found], [sample for _, sample in found]
+
+
+def expected_dispersions(samples):
+    """By the words above: T over its mean, and its chance by the gamma law with three cumulants, Pearson's third."""
+    everything, excess = np.concatenate(samples), {}
+    for size in (256, 1024, 4096, 16384, 65536):
+        means = [s[k : k + size].mean(axis=0) for s in samples for k in range(0, len(s) - size + 1, size)]
+        if len(means) < 2:
+            continue
+        for m in (0, 1):
+            values = np.array(means)[:, m]
+            excess.setdefault(m, max(stats.kurtosis(values), 0.0))  # of the smallest batches
+            free = len(values) - 1
+            t = size * np.sum((values - values.mean()) ** 2) / np.var(everything[:, m], ddof=1)
+            skew = (8 + 4 * excess[m] * 256 / size) * free / (2 * free) ** 1.5
+            yield size, m, t / free, stats.pearson3.sf(t, skew, loc=free, scale=np.sqrt(2 * free))
+
+
+@pytest.mark.parametrize("counts", [(32 * BATCH + 100, 10 * BATCH), (7 * BATCH + 1, 64 * BATCH, 5), (2 * BATCH,)])
+def test_dispersions_and_their_chances_by_another_law(counts):
+    found, samples = of_counts(counts, 3)
+    tests = list(independence.dispersions(found))
+    expected = list(expected_dispersions(samples))
+    assert [test[:2] for test in tests] == [test[:2] for test in expected]
+    np.testing.assert_allclose([t[2] for t in tests], [t[2] for t in expected], rtol=1e-11)
+    np.testing.assert_allclose([t[3] for t in tests], [t[3] for t in expected], rtol=1e-8)
+
+
+def test_chunks_without_batches_are_compared_whole_and_by_chi_square():
+    rng = np.random.default_rng(5)
+    samples = [rng.standard_normal((1024, 1)) for _ in range(9)]
+    whole = [Moments.of(sample) for sample in samples]
+    ((size, statistic, ratio, chance),) = independence.dispersions(whole)
+    t = 1024 * 8 * np.var([sample.mean() for sample in samples], ddof=1) / np.var(samples, ddof=1)
+    assert (size, statistic, ratio) == (1024, 0, pytest.approx(t / 8, rel=1e-12))
+    assert chance == pytest.approx(stats.chi2.sf(t, 8), rel=1e-10)
+    assert independence.of_size(whole[0], 256).shape == (0, 1)
+
+
+def test_batches_that_cancel_are_no_sign_of_repeats():
+    """Means of 256 that are a, -a, b, -b and so on have equal means of 1024: T is 0, its chance is 1."""
+    batches = np.repeat([1.0, 9.0, 0.5, 0.1], 2)[:, None] * np.tile([1.0, -1.0], 4)[:, None]
+    (*_, last) = independence.dispersions([Moments(8 * BATCH, [0.0], [[8.0 * BATCH]], batches)])
+    assert last == (1024, 0, 0.0, 1.0)
+
+
+def test_what_varies_by_no_more_than_rounding():
+    variance, mean = np.array([0.0, 4e-12, 0.25e-12, np.inf, 1.0]), np.array([0.0, 1e3, 1e3, 1.0, 0.0])
+    assert independence.random(variance, mean).tolist() == [False, True, False, False, True]
+
+
+def test_rows_of_batches_repeat_where_chance_would_not_have_it():
+    """Of coins: the chance by all pairs of rows and all pairs of batches, one more of each for good measure."""
+    rng, few = np.random.default_rng(1), 4.0
+    coins = np.floor(few * rng.random((40, 1)))
+    parts = [Moments(1, [0.0], [[1.0]], each) for each in (coins, coins[:16], coins[24:])]
+    every = np.concatenate([coins, coins[:16], coins[24:]])[:, 0]
+    pairs = [x == y for i, x in enumerate(every) for y in every[:i]]
+    chance = 4**2 / 2 * ((1 + sum(pairs)) / (1 + len(pairs))) ** 16  # of the rows at 0 and 16, and one of each other chunk
+    assert independence.repeated(parts, 1.001 * chance)
+    assert not independence.repeated(parts, 0.999 * chance)
+    assert not independence.repeated(parts[::2], 1.0)  # the same batches, but not from the start of a row
+    silent = [Moments(1, [0.0], [[1.0]]), Moments(1, [0.0], [[1.0]], np.empty((0, 1)))]
+    assert not independence.repeated(silent, 1.0)
+    tail = rng.standard_normal((15, 1))
+    short = [Moments(1, [0.0], [[1.0]], np.concatenate([rng.standard_normal((16, 1)), tail])) for _ in range(2)]
+    assert not independence.repeated(short, 1.0)
+
+
+def test_a_chunk_that_varies_by_rounding_alone_may_leave_its_stream_untouched():
+    for deviation, refused in ((0.5e-9, False), (2e-9, True)):
+        moments = Moments(1000, [1.0], [[1000 * deviation**2]])
+        used = {0: (object(), "state", "state", moments)}
+        if refused:
+            with pytest.raises(ValueError, match="chunk 0 left its stream untouched"):
+                independence.require_own_streams(used)
+        else:
+            independence.require_own_streams(used)

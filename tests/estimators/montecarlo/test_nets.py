@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import ndtri
-from scipy.stats import binom, chi2, kstest, qmc
+from scipy.stats import beta, binom, chi2, kstest, qmc
 from scipy.stats import t as student_t
 
 from estimators import montecarlo as mc
@@ -348,6 +348,21 @@ class TestGuards:
                 except ValueError:
                     refused += 1
             assert refused <= binom.ppf(1 - 1e-6, 4000, alarm)
+
+    @pytest.mark.parametrize("count", [3, 9])
+    def test_neighbours_by_the_beta_law_with_the_moments_of_von_neumanns_ratio(self, count):
+        """For normal means it has mean 2 and variance 4 (R - 2) / (R^2 - 1)."""
+        rng = np.random.default_rng(count)
+        means = np.cumsum(rng.standard_normal((count, 3)), axis=0)
+        means[:, 1] += 5.0
+        means[:, 2] = 4.0  # of which nothing can be said
+        ratios = [np.sum(np.diff(column) ** 2) / np.sum((column - column.mean()) ** 2) for column in means.T[:2]]
+        a = 0.5 * (4 / (4 * (count - 2) / (count**2 - 1)) - 1)  # of the beta law on (0, 4) with that variance
+        assert beta.var(a, a, scale=4) == pytest.approx(4 * (count - 2) / (count**2 - 1))
+        chance = 2 * min(beta.cdf(ratio, a, a, scale=4) for ratio in ratios)
+        randomisations.require_apart(means, 0.999 * chance)
+        with pytest.raises(ValueError, match="neighbours differ by"):
+            randomisations.require_apart(means, 1.001 * chance)
 
     def test_more_dimensions_than_direction_numbers(self):
         with pytest.raises(ValueError, match=r"1 \.\. 21201 dimensions, got 21202"):
