@@ -375,7 +375,7 @@ def total_epsilon(guarantees: Sequence[Guarantee], delta: float, order: float | 
     if sum(g.delta for g in guarantees) <= delta * (1 + ROUNDING):
         bounds.append(sum(g.eps for g in guarantees))
     rest = delta - sum(g.delta for g in plain)
-    if curves and (rest > 0 or delta == 0 == rest):
+    if curves and rest > 0:
         bounds.append(sum(g.eps for g in plain) + privacy.epsilon_from_rdp(ORDERS, sum(curves), delta=rest))
     if all(g.mechanism == "gaussian" and g.rho is not None for g in guarantees):
         with quiet():

@@ -116,6 +116,16 @@ def test_vectors_per_client():
     assert found.not_converged == 8
 
 
+def test_defaults_and_the_fewest_replicates():
+    assert coverage(Vectors().fit(np.zeros((3, 2)))).not_converged == 1000
+    exact = GaussianMeans("fixed", mu=1.0, tau2=2.0).fit([0.0] * 10, VARIANCES)
+    assert coverage(exact, replicates=4).mean_width == pytest.approx(2 * stats.norm.ppf(0.975) * exact.posterior_sd_.mean())
+    one, other, last = (coverage(fitted("reml", 1.0), replicates=4, **seed) for seed in ({}, {"seed": 0}, {"seed": 2**63}))
+    assert one.mean_width == other.mean_width != last.mean_width
+    with pytest.raises(ValueError, match="seed must be in"):
+        coverage(exact, replicates=4, seed=2**63 + 1)
+
+
 class Missed(ClientModel):
     """Clients whose intervals hold the truth but for those that a plan, a row for each replicate, says."""
 

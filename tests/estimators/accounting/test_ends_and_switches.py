@@ -694,9 +694,28 @@ def test_totals_of_releases_with_a_delta():
     assert total_epsilon((), 0.0) == 0.0
     pure = Guarantee(0.4, 0.0, "row", "client", "answers")
     assert total_epsilon((pure,), 1e-5) == 0.4  # one release costs what it says
-    assert total_epsilon((pure, pure), 0.0) == pytest.approx(0.8)
+    assert total_epsilon((pure, pure), 0.0) == total_epsilon((pure, pure), 0.0, np.inf) == pytest.approx(0.8)
     assert total_epsilon((pure, plain(0.3, 4e-6)), 4e-6) == pytest.approx(0.7)  # no delta is left for the first
     assert total_epsilon((plain(0.3, 4e-6), pure), 3.9e-6) == np.inf
+
+
+def test_a_rate_counts_as_gaussian_noise_only_where_the_noise_is_gaussian():
+    """Otherwise it is one of the curves; and Gaussian noise of no known rate is known by eps and delta only."""
+    rated = Guarantee(3.0, 1e-6, "row", "client", "answers", rho=0.02)
+    for number in (1, 2):
+        exact = privacy.epsilon_from_rdp(ORDERS, number * 0.02 * ORDERS, delta=1e-5)
+        assert total_epsilon((rated,) * number, 1e-5) == pytest.approx(exact, rel=1e-14)
+    assert total_epsilon((Guarantee(0.3, 1e-6, "row", "client", "gaussian"),), 1e-5) == 0.3
+
+
+def test_what_was_chosen_as_one_went_along_costs_less_than_its_sum():
+    pure = Guarantee(0.1, 0.0, "row", "client", "answers")
+    budget = Budget(eps=np.inf, delta=1e-5, adjacency="row")
+    for _ in range(80):
+        budget.spend(pure)
+    exact = adaptive.odometer_epsilon(80 * privacy.rdp_pure(0.1, ORDERS), delta=1e-5)
+    assert budget.odometer() == pytest.approx(exact, rel=1e-13)
+    assert exact < 5
 
 
 def test_a_budget_admits_what_exceeds_it_by_rounding_only():

@@ -343,6 +343,20 @@ def test_r_values_of_many_clients_try_lists_of_evenly_spaced_lengths(monkeypatch
     assert r_values(known()).tolist() == whole.tolist()
 
 
+def test_r_values_have_no_unit():
+    unit = 2.0**-60
+    small = GaussianMeans("fixed", mu=0.0, tau2=unit**2).fit(unit * Y, unit**2 * V)
+    for largest_first in (True, False):
+        assert r_values(small, largest_first).tolist() == r_values(known(), largest_first).tolist()
+
+
+def test_a_place_is_reached_by_those_who_are_there():
+    """One is at 0, one at 1, and of a third either is as likely."""
+    model = BetaBinomial("marginal-likelihood").fit([0, 4, 0], [3, 4, 0])
+    np.testing.assert_allclose(extremes.chances(model, 1.0, True), [0, 1, 0.5], atol=1e-15)
+    np.testing.assert_allclose(extremes.chances(model, 0.0, False), [1, 0, 0.5], atol=1e-15)
+
+
 def test_r_values_of_equal_clients_and_of_shared_points():
     same = GaussianMeans("fixed", mu=0.0, tau2=1.0).fit([1.0, 1.0, -1.0], 1.0)
     assert r_values(same).tolist() == pytest.approx([1 / 3, 1 / 3, 1.0])
