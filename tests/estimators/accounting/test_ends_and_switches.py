@@ -742,6 +742,8 @@ def test_divergences_of_a_guarantee_are_the_least_that_are_known():
     assert event.noise == pytest.approx(5.0)  # 1 / (2 noise^2) is the rate
     (event,) = Guarantee(0.25, 0.0, "row", "client", "answers").released()
     assert (event.mechanism, event.noise) == ("pure", 4.0)
+    both = Guarantee(9.0, 1e-6, "row", "client", "m", events=(Event(noise=2.0), Event(noise=3.0, number=2)))
+    np.testing.assert_allclose(both.divergences(), ORDERS * (1 / 8 + 2 / 18))
     assert plain(0.3, 1e-6).released() is None
     assert Guarantee(np.inf, 0.0, "row", "client", "gaussian", rho=0.02).released() is None
     assert Guarantee(1e-12, 0.0, "row", "client", "answers").released() is None

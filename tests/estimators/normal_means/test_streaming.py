@@ -162,6 +162,40 @@ def test_limits():
     assert wide.fit().tau2 == pytest.approx(reference.tau2_, rel=1e-9)
 
 
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_clients_far_from_a_centre_that_is_given(side):
+    """Some of them lie at the centre, and those that do not are all on one side of it."""
+    y, v = side * np.array([-10.0, 10.0, -8.0, 10.0, 9.9]), np.array([0.01, 0.02, 0.01, 0.02, 0.03])
+    found, model = GaussianTally.of(y, v).fit(mu=10.0 * side), GaussianMeans("marginal-likelihood", mu=10.0 * side).fit(y, v)
+    assert found.tau2 == pytest.approx(model.tau2_, rel=1e-9)
+    assert found.tau2 > 100
+
+
+def test_priors_have_no_unit():
+    y, v = clients(50)
+    for prior in PRIORS:
+        one = GaussianTally.of(y, v).fit(prior)
+        for unit in (2.0**-40, 2.0**40):
+            other = GaussianTally.of(unit * y, unit**2 * v).fit(prior)
+            assert (other.mu / unit, other.tau2 / unit**2) == pytest.approx((one.mu, one.tau2), rel=1e-11)
+
+
+def test_clients_who_differ_just_as_much_as_their_noise_have_no_spread():
+    assert GaussianTally.of([1.0, 2.0], [1.0, 4.0]).fit(mu=0.0).tau2 == 0.0
+
+
+def test_every_pass_is_counted_but_the_first():
+    y, v = clients(60)
+    v = v * np.linspace(0.5, 2, v.size)
+    for options in ({"prior": "fixed", "tau2": 1.0}, *({"prior": prior} for prior in PRIORS)):
+        calls = []
+        found = fit_passes(lambda calls=calls: (calls.append(1), iter([(y, v)]))[1], **options)
+        assert found.converged is True
+        assert found.n_iter == len(calls) - 1
+        assert (found.n_iter == 1) == (options["prior"] == "fixed")
+    assert GaussianTally.of([0.0, 10.0], [1.0, 1.0]).fit().converged is True  # a closed form
+
+
 def test_two_maxima_are_compared():
     y, v = [-3.0, 3.0, 0.0, 0.0, 0.0, 0.0], [1e-4, 1e-4, 40.0, 40.0, 40.0, 40.0]
     for prior in PRIORS:
@@ -198,7 +232,9 @@ def test_rows_in_any_pieces_give_the_fit_of_the_samples():
 TALLIES = [
     GaussianTally.of([1.0, 2.0, -3e-310], [1.0, 0.25, 1.0]),
     SampleTally.of([2, 1], [2.0, 5.0], [2.0, 0.0]),
+    SampleTally.of([1, 1], [1.0, 2.0], [0.0, 0.0]),
     RowTally.of(["a", "é,b"], [1.0, -5e300]),
+    GaussianTally.of([3.0], 0.5),
     GaussianTally(),
 ]
 
@@ -242,6 +278,9 @@ def test_damaged_states_are_refused(tmp_path):
         lambda c: c["groups"][0].__setitem__(1, "two"),
         lambda c: c["groups"][0].__setitem__(3, "0x1"),
         lambda c: c["groups"][0].__setitem__(0, "-0x1p0"),
+        lambda c: c["groups"][0].__setitem__(0, "0x0p0"),
+        lambda c: c["groups"][0].__setitem__(0, "inf"),
+        lambda c: c["groups"][0].__setitem__(1, 2**63 + 1),
         lambda c: c["groups"].append(c["groups"][0]),
         lambda c: c.__setitem__("ends", []),
         lambda c: c.pop("groups"),
@@ -253,6 +292,23 @@ def test_impossible_content_is_refused_even_with_a_valid_checksum(change):
     change(content)
     with pytest.raises(ValueError, match="makes no sense"):
         GaussianTally.from_dict(tally_state.seal("GaussianTally", content))
+
+
+@pytest.mark.parametrize("change", [{"scatter": "-0x1"}, {"freedom": 2}, {"freedom": -1}, {"freedom": 2**63 + 1}], ids=str)
+def test_samples_that_cannot_be_are_refused(change):
+    content = SampleTally.of([2, 1], [2.0, 5.0], [2.0, 0.0]).content()
+    assert SampleTally.from_dict(tally_state.seal("SampleTally", content)).freedom == 1
+    with pytest.raises(ValueError, match="makes no sense"):
+        SampleTally.from_dict(tally_state.seal("SampleTally", content | change))
+
+
+def test_as_many_clients_as_can_be_counted():
+    most = 2**63
+    content = {"max_variances": 1, "ends": ["0x0.0p+0"] * 2, "groups": [["0x1.0p+0", most, "0x0", "0x0"]]}
+    assert GaussianTally.from_dict(tally_state.seal("GaussianTally", content)).n_clients == most
+    content["groups"][0][0] = "0x1.0p+1"  # clients of two rows each, so that there are as many degrees of freedom
+    samples = {"means": content, "scatter": "0x0", "freedom": most}
+    assert SampleTally.from_dict(tally_state.seal("SampleTally", samples)).freedom == most
 
 
 def test_an_interrupted_save_leaves_the_old_state(tmp_path, monkeypatch):
@@ -322,6 +378,7 @@ def test_tallies_hold_as_many_distinct_values_as_they_say():
     with pytest.raises(ValueError, match="max_variances=4096 distinct"):
         full.add([5000], [0.0], [0.0])
     assert full.gaussian(2.0).n_clients == 4096
+    assert list(SampleTally.of([2, 1], [2.0, 5.0], [2.0, 0.0]).gaussian(0.5).sums.groups) == [0.5, 0.25]
     rows = RowTally.of(["a", "a", "b"], [1.0, 2.0, 5.0])
     assert [rows.samples(*most).max_counts for most in ((), (2,))] == [4096, 2]
 
@@ -360,6 +417,8 @@ def test_clients_that_say_nothing_count_up_to_the_largest_variance_that_is_permi
     assert (more.mu, more.mu_sd) == pytest.approx((alone.mu, alone.mu_sd), rel=1e-14)
     w = 1 / (v + 1.5)
     assert (more.mu, more.mu_sd) == pytest.approx(((w * y).sum() / w.sum(), w.sum() ** -0.5), rel=1e-14)
+    close = GaussianTally.of([0.0, 1.0], [1.5e-150, 1.0]).fit("fixed", tau2=1.5)  # precisions below 1e150
+    assert close.mu == pytest.approx(1 / 2.5 / (1 / 1.5 + 1 / 2.5))
     for largest in (1e140, 1e200):
         with pytest.raises(ValueError, match="squares overflow; change their units"):
             GaussianTally.of(np.append(y, 3.0), np.append(v, largest)).fit("fixed", tau2=1.5)
