@@ -12,6 +12,8 @@ from estimators.numerics.validation import finite, paired
 
 __all__ = ["least_squares", "own_logistic"]
 
+SLACK = 1e-10  # share by which a step may raise the loss: that much is rounding, at which a shorter step would stop short
+
 
 def one_client(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
     """Return one client's design (n, d) and responses (n,), checked."""
@@ -75,8 +77,8 @@ def own_logistic(X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
         change = np.abs(X @ step).max()
         if change < 1e-8:
             return found / size, np.sqrt(np.diag(np.linalg.inv(information))) / size
-        before = loss(X @ found, y)
-        while loss(X @ (found + step), y) > before and np.abs(step).max() > 1e-16 * np.abs(found).max():
+        most = loss(X @ found, y) * (1 + SLACK)
+        while loss(X @ (found + step), y) > most:
             step = step / 2
         found = found + step
     return unknown, unknown

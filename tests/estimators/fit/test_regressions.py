@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import special
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 
 from estimators.fit.regressions import least_squares, own_logistic
 
@@ -116,8 +116,33 @@ def test_rows_far_away_on_the_sides_of_their_classes_leave_the_score_at_zero(n, 
     x = np.concatenate([np.linspace(-1, 1, n), [far, -far]])
     y = np.concatenate([np.arange(n) % 2, [1.0, 0.0]])
     y[1] = 0.0
-    X = np.column_stack([np.ones(n + 2), x])
+    assert_most_likely(np.column_stack([np.ones(n + 2), x]), y)
+
+
+def assert_most_likely(X, y):
     found, error = own_logistic(X, y)
     p = special.expit(X @ found)
-    assert X.T @ (y - p) == pytest.approx(0, abs=1e-7)
+    assert X.T @ (y - p) == pytest.approx(0, abs=1e-6)
     assert error == pytest.approx(np.sqrt(np.diag(np.linalg.inv((X.T * (p * (1 - p))) @ X))), rel=1e-6)
+
+
+def test_rounding_of_the_loss_does_not_stop_a_search_short():
+    """The last steps of Newton lower a loss of 4 by less than its last digit, which may as well rise."""
+    X = [[0.836, -0.575], [0.962, -2.002], [-2.687, -0.531], [5.498, 0.469], [-1.398, 163.558], [3.534, -0.825],
+         [-3.4, -1.648], [-5.098, 2.135], [5.355, 2.145]]  # fmt: skip
+    assert_most_likely(np.array(X), np.array([1.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0]))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_features_with_heavy_tails_have_coefficients_wherever_no_plane_parts_the_classes(seed):
+    """Whether one does is a linear programme: some direction puts every row on its class's side, one of them strictly."""
+    rng, overlapping = np.random.default_rng(seed), 0
+    for _ in range(40):
+        n, d = rng.integers(5, 14), rng.integers(1, 4)
+        X = rng.standard_t(0.7, size=(n, d)).clip(-1e3, 1e3)
+        y = (rng.random(n) < 0.5) * 1.0
+        signed = (2 * y - 1)[:, None] * X
+        parted = linprog(-signed.sum(axis=0), A_ub=-signed, b_ub=np.zeros(n), bounds=(-1, 1)).fun < -1e-9
+        assert np.isnan(own_logistic(X, y)[0]).all() == parted
+        overlapping += not parted
+    assert overlapping > 5
