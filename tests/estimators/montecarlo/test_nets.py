@@ -364,6 +364,20 @@ class TestGuards:
         with pytest.raises(ValueError, match="neighbours differ by"):
             randomisations.require_apart(means, 1.001 * chance)
 
+    def test_means_of_several_nets_are_one_value_each(self):
+        experiment = mc.SampledExperiment(lambda gen, reps: gen.standard_normal((reps, 2)) ** 2, 2)
+        parts = randomisations.run_replications(experiment, 8, range(24), "several")
+        assert {part.count for part in parts.values()} == {256}
+        means = np.array([parts[k].mean for k in range(24)])
+        for averaged, expected in ((3, means.reshape(8, 3, 2).mean(axis=1)), (1, means[:8]), (None, means[:8])):
+            way = {} if averaged is None else {"averaged": averaged}
+            found = mc.run_nets(experiment, 8, 8, "several", **way)
+            assert found.count == 8
+            np.testing.assert_allclose(found.mean, expected.mean(axis=0), rtol=1e-13)
+            np.testing.assert_allclose(found.covariance, np.cov(expected.T), rtol=1e-10)
+        with pytest.raises(ValueError, match="averaged must be >= 1, got 0"):
+            mc.run_nets(experiment, 8, 8, "several", averaged=0)
+
     def test_more_dimensions_than_direction_numbers(self):
         with pytest.raises(ValueError, match=r"1 \.\. 21201 dimensions, got 21202"):
             net("wide", 0, 6, np.arange(21_202))

@@ -196,6 +196,42 @@ def test_every_pass_is_counted_but_the_first():
     assert GaussianTally.of([0.0, 10.0], [1.0, 1.0]).fit().converged is True  # a closed form
 
 
+def log_likelihood(y, v, tau2, mu, restricted):
+    p = 1 / (v + tau2)
+    at = (p * y).sum() / p.sum() if mu is None else mu
+    return 0.5 * (np.log(p).sum() - (p * (y - at) ** 2).sum() - (np.log(p.sum()) if restricted else 0.0))
+
+
+@pytest.mark.parametrize(
+    ("imprecise", "prior", "mu", "spread"),
+    [(10, "marginal-likelihood", None, False), (10, "reml", None, True), (10, "reml", 0.0, False),
+     (20, "marginal-likelihood", None, True), (20, "reml", 0.0, True), (4, "reml", None, False)],
+)  # fmt: skip
+def test_of_two_maxima_the_higher_is_found(imprecise, prior, mu, spread):
+    """Two precise clients agree, as many imprecise ones as make up for it differ: at 0 and near 3, by brute force."""
+    y = np.concatenate([[0.0, 0.01], np.tile([-2.0, 2.0], imprecise // 2)])
+    v = np.concatenate([[1e-4, 1.1e-4], np.ones(imprecise)])
+    places = np.concatenate([[0.0], np.geomspace(1e-6, 30, 4000)])
+    heights = [log_likelihood(y, v, tau2, mu, prior == "reml" and mu is None) for tau2 in places]
+    best = places[np.argmax(heights)]
+    assert (best > 1) == spread
+    assert GaussianTally.of(y, v).fit(prior, mu=mu).tau2 == pytest.approx(best, rel=1e-2, abs=1e-12)
+
+
+@pytest.mark.parametrize("excess", [0.01, 0.3, 0.9])
+def test_the_moment_condition_holds_though_no_spread_were_likelier(excess):
+    y, v = np.array([-1.0, 1.0, 0.2, -0.3, 0.1]), np.array([0.5, 0.7, 1.0, 2.0, 0.1])
+
+    def condition(y, tau2):
+        p = 1 / (v + tau2)
+        return (p * (y - (p * y).sum() / p.sum()) ** 2).sum()
+
+    y *= np.sqrt((4 + excess) / condition(y, 0.0))
+    found = GaussianTally.of(y, v).fit("moments").tau2
+    assert found > 0
+    assert condition(y, found) == pytest.approx(4, rel=1e-12)
+
+
 def test_two_maxima_are_compared():
     y, v = [-3.0, 3.0, 0.0, 0.0, 0.0, 0.0], [1e-4, 1e-4, 40.0, 40.0, 40.0, 40.0]
     for prior in PRIORS:
