@@ -164,6 +164,8 @@ class TestMoments:
         moments = mc.Moments.of([[1.0], [2.0]])
         with pytest.raises(ValueError, match="read-only"):
             moments.mean[0] = 3
+        with pytest.raises(ValueError, match="read-only"):
+            moments.scatter[0, 0] = 3
 
     def test_bad_input(self):
         two = mc.Moments.of([[1.0, 0.0], [2.0, 0.0]])

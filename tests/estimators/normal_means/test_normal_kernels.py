@@ -5,7 +5,7 @@ import pytest
 
 from estimators.normal_means import normal_posteriors, tau2_likelihood
 from estimators.normal_means.gaussian_means import GaussianMeans
-from estimators.normal_means.normal_kernels import spike_slab_sums
+from estimators.normal_means.normal_kernels import averages, density_sums, score_sums, spike_slab_sums
 from estimators.normal_means.point_normal import Likelihood
 from estimators.normal_means.tau2_likelihood import MarginalLikelihood
 
@@ -28,6 +28,35 @@ def test_sums(m, decades):
         likelihood.compiled = False
         scale = np.array([1, np.abs(compiled[1]).max(), 1, 1, 1])[:, None]  # the sum of w y may cancel
         np.testing.assert_allclose(compiled / scale, likelihood.sums(tau2s, density) / scale, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("m", [7, 256, 300])
+def test_sums_of_few_clients_by_their_words(m):
+    y, v = clients(m, 1)
+    tau2s = np.array([0.0, 0.3, 50.0])
+    w = 1 / (tau2s + v[:, None])
+    wy = w * y[:, None]
+    out = np.empty((5, 3))
+    score_sums(y, v, tau2s, out)
+    np.testing.assert_allclose(out, [a.sum(axis=0) for a in (w, wy, wy**2, w * wy, w**2)], rtol=1e-10)
+    for group in (1, 4, 9):
+        density_sums(y, v, tau2s, v.max(), group, out[:4])
+        np.testing.assert_allclose(out[:4], [a.sum(axis=0) for a in (w, wy, wy * y[:, None], np.log(w))], rtol=1e-10)
+
+
+@pytest.mark.parametrize("m", [7, 300])
+def test_averages_of_few_clients_by_the_law_of_total_variance(m):
+    y, v = clients(m, 1)
+    v[3] = np.inf
+    t, mu, mu_variance, p = np.array([[0.5, 2.0, 7.0], [0.3, -1.0, 2.0], [0.1, 0.2, 0.4], [0.2, 0.7, 0.1]])
+    found = np.empty((3, m))
+    averages(y, v, 1e9, t, mu, mu_variance, p, *found)
+    noise = np.minimum(v, 1e9)[:, None]
+    w = t / (t + noise)
+    mean, variance = mu + w * (y[:, None] - mu), w * noise + (1 - w) ** 2 * mu_variance
+    np.testing.assert_allclose(found[0], w @ p, rtol=1e-11)
+    np.testing.assert_allclose(found[1], mean @ p, rtol=1e-10)
+    np.testing.assert_allclose(found[2] ** 2, variance @ p + (mean - (mean @ p)[:, None]) ** 2 @ p, rtol=1e-10)
 
 
 def test_variances_whose_products_are_no_numbers_are_left_to_numpy():

@@ -8,10 +8,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from estimators.numerics import inversion, limits, normal_mixture, quadrature, rows, spread_law, units, wide
+from estimators.numerics import blocks, inversion, limits, normal_mixture, quadrature, rows, spread_law, units, wide
 from estimators.numerics.wide import Wide
 
 RNG = np.random.default_rng
+
+# --- blocks ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("size", "length", "sizes"), [(5, 2, [2, 2, 1]), (3, 1, [1] * 3), (3, 0, [1] * 3), (4, 9, [4]), (0, 2, [])]
+)
+def test_parts_cover_everything_once_and_in_order(size, length, sizes):
+    pieces = [np.arange(size)[part] for part in blocks.parts(size, length)]
+    assert [piece.size for piece in pieces] == sizes
+    assert np.concatenate([np.zeros(0), *pieces]).tolist() == list(range(size))
+
 
 # --- units -----------------------------------------------------------------------------------------------------------------
 
