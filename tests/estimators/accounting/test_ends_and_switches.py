@@ -728,6 +728,14 @@ def test_a_budget_admits_what_exceeds_it_by_rounding_only():
     assert Budget(eps=np.inf, delta=0.0, adjacency="row").left() == np.inf
 
 
+def test_a_filter_of_no_order_adds_what_is_known_by_its_numbers_only():
+    budget = Budget(eps=1.0, delta=1e-5, adjacency="row", order=np.inf)
+    budget.spend(plain(0.3, 1e-6))
+    budget.spend(plain(0.4, 1e-6))
+    assert budget.spent() == pytest.approx(0.7)
+    assert Budget(eps=1.0, delta=0.0, adjacency="row", order=np.inf).order == np.inf
+
+
 def test_divergences_of_a_guarantee_are_the_least_that_are_known():
     assert plain(0.3, 1e-6).divergences() is None
     np.testing.assert_allclose(

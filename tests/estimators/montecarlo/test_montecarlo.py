@@ -16,6 +16,7 @@ from scipy.stats import binom
 from estimators import montecarlo as mc
 from estimators.montecarlo import kernels, reference
 from estimators.montecarlo.checks import MAX_REPS, MIN_REPS, PILOT_REPS, SUITE_CHECKS, _judge
+from estimators.montecarlo.moments import require_finite
 from estimators.montecarlo.nets import net
 from estimators.montecarlo.randomisations import merge_replications, run_replications
 from estimators.montecarlo.runner import mapped
@@ -166,6 +167,11 @@ class TestMoments:
             moments.mean[0] = 3
         with pytest.raises(ValueError, match="read-only"):
             moments.scatter[0, 0] = 3
+
+    def test_means_that_are_no_numbers_are_named_by_their_statistic(self):
+        require_finite(np.ones((4, 3)))
+        with pytest.raises(ValueError, match="statistic 2 is not a finite number at some point of 3 of 4 nets"):
+            require_finite(np.array([[1.0, 2.0, np.nan], [1.0, 2.0, np.inf], [1.0, 2.0, 3.0], [1.0, 2.0, -np.inf]]))
 
     def test_bad_input(self):
         two = mc.Moments.of([[1.0, 0.0], [2.0, 0.0]])

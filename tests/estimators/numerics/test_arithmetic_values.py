@@ -6,9 +6,21 @@ from itertools import pairwise, product
 import mpmath
 import numpy as np
 import pytest
+from numpy.polynomial import chebyshev
 from scipy import stats
 
-from estimators.numerics import blocks, inversion, limits, normal_mixture, quadrature, rows, spread_law, units, wide
+from estimators.numerics import (
+    blocks,
+    inversion,
+    limits,
+    normal_mixture,
+    quadrature,
+    rows,
+    spread_law,
+    surface_kernels,
+    units,
+    wide,
+)
 from estimators.numerics.wide import Wide
 
 RNG = np.random.default_rng
@@ -23,6 +35,17 @@ def test_parts_cover_everything_once_and_in_order(size, length, sizes):
     pieces = [np.arange(size)[part] for part in blocks.parts(size, length)]
     assert [piece.size for piece in pieces] == sizes
     assert np.concatenate([np.zeros(0), *pieces]).tolist() == list(range(size))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (2, 1), (2, 2), (3, 4), (5, 3), (4, 6), (6, 5)])
+def test_surfaces_are_sums_of_chebyshevs_polynomials(shape):
+    """At 300 places, more than two blocks, in an order of their own; no other is touched."""
+    rng = RNG(sum(shape))
+    coefficients, (u, v) = rng.standard_normal(shape), rng.uniform(-1, 1, (2, 300))
+    rows, out = rng.permutation(320)[:300], np.full(320, 7.0)
+    surface_kernels.chebyshev_surface(coefficients, u, v, rows, out)
+    np.testing.assert_allclose(out[rows], chebyshev.chebval2d(u, v, coefficients), rtol=1e-11, atol=1e-12)
+    assert (np.delete(out, rows) == 7).all()
 
 
 # --- units -----------------------------------------------------------------------------------------------------------------
