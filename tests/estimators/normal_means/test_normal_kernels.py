@@ -40,8 +40,9 @@ def test_sums_of_few_clients_by_their_words(m):
     score_sums(y, v, tau2s, out)
     np.testing.assert_allclose(out, [a.sum(axis=0) for a in (w, wy, wy**2, w * wy, w**2)], rtol=1e-10)
     for group in (1, 4, 9):
-        density_sums(y, v, tau2s, v.max(), group, out[:4])
-        np.testing.assert_allclose(out[:4], [a.sum(axis=0) for a in (w, wy, wy * y[:, None], np.log(w))], rtol=1e-10)
+        out = np.full((4, 3), np.nan)
+        density_sums(y, v, tau2s, v.max(), group, out)
+        np.testing.assert_allclose(out, [a.sum(axis=0) for a in (w, wy, wy * y[:, None], np.log(w))], rtol=1e-10)
 
 
 @pytest.mark.parametrize("m", [7, 300])
@@ -57,6 +58,13 @@ def test_averages_of_few_clients_by_the_law_of_total_variance(m):
     np.testing.assert_allclose(found[0], w @ p, rtol=1e-11)
     np.testing.assert_allclose(found[1], mean @ p, rtol=1e-10)
     np.testing.assert_allclose(found[2] ** 2, variance @ p + (mean - (mean @ p)[:, None]) ** 2 @ p, rtol=1e-10)
+
+
+def test_averages_of_clients_far_from_their_prior_keep_the_digits_of_their_deviations():
+    y, v, found = np.full(5, 1e7), np.geomspace(0.5, 8, 5), np.empty((3, 5))
+    averages(y, v, 1e9, np.array([2.0]), np.array([-1e7]), np.array([0.25]), np.ones(1), *found)
+    w = 2 / (2 + v)
+    np.testing.assert_allclose(found, [w, -1e7 + w * 2e7, np.sqrt(w * v + (1 - w) ** 2 * 0.25)], rtol=1e-9)
 
 
 def test_variances_whose_products_are_no_numbers_are_left_to_numpy():

@@ -467,6 +467,13 @@ def test_estimates_lie_as_far_apart_as_their_squares_permit_and_no_farther():
         GaussianTally.of([0.0, 1e70], 1.0).fit()
 
 
+def test_clients_who_agree_to_the_last_bit_have_no_spread():
+    v = np.array([10.0, 20.0, 30.0])
+    found = fit_passes(lambda: iter([(np.full(3, 2.0), v)]))
+    assert (found.mu, found.tau2) == (2.0, 0.0)
+    assert found.log_likelihood == pytest.approx(-0.5 * np.log(2 * np.pi * v).sum(), rel=1e-13)
+
+
 def test_batches_must_come_again():
     batches = iter([([1.0, 2.0], [1.0, 2.0])])
     with pytest.raises(ValueError, match="must be a function"):
