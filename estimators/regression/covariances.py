@@ -272,7 +272,8 @@ def climb(
 
     options = {"maxiter": max(max_iter, 1), "maxfun": 2 * max_iter + 20, "gtol": tol, "ftol": 0.0, "maxcor": 30}
     best = minimize(each, start, jac=True, method="L-BFGS-B", options=options)
-    return best.x, int(best.nit), bool(np.abs(best.jac).max() <= 10 * max(tol, 1e-8))  # values are blind to smaller ones
+    blind = 1e-7 * np.sqrt(max(1.0, abs(float(best.fun))))  # no smaller slope shows in the last digits of the value
+    return best.x, int(best.nit), bool(np.abs(best.jac).max() <= max(10 * tol, blind))
 
 
 def climb_inside(

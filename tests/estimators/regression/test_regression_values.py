@@ -928,14 +928,17 @@ def test_scoring_goes_on_while_slopes_per_client_are_large_and_losses_fall(slope
     assert covariances.score(evaluate, factor, 0.0, 5, 1e-6) == (0.0, 0)
 
 
-@pytest.mark.parametrize(("tol", "limit"), [(1e-6, 1e-5), (1e-12, 1e-7)])
-def test_a_search_has_settled_where_slopes_per_client_are_ten_tolerances_or_ten_to_the_minus_seven(tol, limit, monkeypatch):
+@pytest.mark.parametrize(("tol", "value", "limit"), [(1e-6, 0.0, 1e-5), (1e-12, 0.5, 1e-7), (1e-12, -100.0, 1e-6)])
+def test_a_search_has_settled_where_slopes_per_client_are_ten_tolerances_or_do_not_show_in_values(
+    tol, value, limit, monkeypatch
+):
+    """Of a value of 100 a slope moves the last digits of doubles where it is ten times as large as for a value of 1."""
     asked, slopes = [], []
 
     def minimize(each, start, jac, method, options):
         assert options["maxfun"] > options["maxiter"]  # looks at the loss, of which a step takes one at least
         asked.append((each(start)[0], each(start)[1].tolist(), options["maxiter"], options["gtol"]))
-        return SimpleNamespace(x=start, nit=np.int64(3), jac=np.array([0.0, slopes.pop()]))
+        return SimpleNamespace(x=start, nit=np.int64(3), fun=value, jac=np.array([0.0, slopes.pop()]))
 
     monkeypatch.setattr(optimize, "minimize", minimize)
     for slope, good in ((0.99 * limit, True), (-0.99 * limit, True), (1.01 * limit, False), (-1.01 * limit, False)):
