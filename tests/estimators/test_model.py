@@ -164,6 +164,19 @@ def test_nan_is_refused_with_the_name_of_the_argument(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
+def test_quantiles_of_several_levels_are_those_of_one_after_the_other(name):
+    model = fitted(name)
+    found = model.posterior_quantiles(0.1, 0.8)
+    assert len(found) == 2
+    for row, q in zip(found, (0.1, 0.8), strict=True):
+        np.testing.assert_allclose(row, model.posterior_quantile(q), rtol=1e-12, atol=1e-14)
+
+
+def test_clients_of_a_model_that_says_nothing_else_are_independent():
+    assert ClientModel().independent
+
+
+@pytest.mark.parametrize("name", MODELS)
 def test_before_fit_every_method_says_so(name):
     model = MODELS[name][0]()
     for call in (model.rank, model.summary, model.predict, model.posterior_draws, model.prior_interval, model.interval):

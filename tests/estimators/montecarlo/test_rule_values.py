@@ -171,6 +171,8 @@ def test_standard_errors_have_a_floor():
     assert found.standard_error == pytest.approx(5 * ROUNDING)
     (found,) = decide(TwoStageRule(), [Check("", (1.0,), 1.0, 5.0)], lambda stage: quiet, 0.01, least=[0.3])
     assert found.standard_error == pytest.approx(5 * 0.03)
+    with pytest.raises(ValueError, match="shorter"):  # one for each check
+        decide(TwoStageRule(), [Check("", (1.0,), 1.0, 5.0)] * 2, lambda stage: quiet, 0.01, least=[0.3])
     with pytest.raises(ValueError, match="at least one Check"):
         fitting([], quiet)
 
