@@ -177,7 +177,8 @@ class GaussianMeans(NormalPosteriors):
                 "intercept; estimates are the same without, the slope is unknown",
                 stacklevel=3,
             )
-        self._heard, self._heard_size = slice(None) if heard.all() else heard, int(heard.sum())
+        self._heard = slice(None) if heard.all() else heard
+        self._level = max(int(heard.sum()), 1) ** -0.5  # a column of it has length one; of a given prior nobody may be heard
         likelihood = self.likelihood(plain=self._design is None)
         shares = np.ones(1)
         if self.prior == "fixed":
@@ -215,7 +216,7 @@ class GaussianMeans(NormalPosteriors):
         power = HYPERPRIORS[self.hyperprior]
         if plain:
             return MarginalLikelihood(y, v, mu, self.prior, power)
-        columns = np.full((y.size, int(mu is None)), max(y.size, 1) ** -0.5)  # nobody may be heard where a prior is given
+        columns = np.full((y.size, int(mu is None)), self._level)
         basis = columns if self._design is None else self._design.basis[self._heard]
         return RegressionLikelihood(y, v, basis, mu or 0.0, self.prior, power)
 
@@ -239,7 +240,7 @@ class GaussianMeans(NormalPosteriors):
         """The coefficients (mu, beta) from those of the basis of `likelihood`, array (1 + q, p)."""
         if self._design is not None:
             return self._design.slopes
-        return np.full((1, int(self.mu is None)), self._heard_size**-0.5)
+        return np.full((1, int(self.mu is None)), self._level)
 
     def coefficient_nodes(self) -> tuple[Floats, Floats, Floats]:
         """Return means and variances of (mu, beta) at every node of tau2, arrays (nodes, 1 + q), and the nodes' shares."""

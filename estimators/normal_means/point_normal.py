@@ -235,12 +235,12 @@ class PointNormalMeans(ClientModel):
 
     def posterior_quantile(self, q: float) -> Floats:
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
-        self.require_fit()
-        return self.posterior_quantiles(single(fraction, "q", q))[0]
+        return self.posterior_quantiles(q)[0]
 
     def posterior_quantiles(self, *levels: float) -> Floats:
         """Return quantiles of several levels, array (levels, m), from laws that are set up once."""
-        nodes = self._nodes
+        self.require_fit()
+        levels, nodes = tuple(single(fraction, "q", q) for q in levels), self._nodes
         if nodes is None:
             return np.stack([self._two_part_quantile(q, 0.0) for q in levels])
         k, origin, unit = self._scale

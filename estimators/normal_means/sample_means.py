@@ -203,11 +203,12 @@ class SampleMeans(GaussianMeans):
 
     def posterior_quantile(self, q: float) -> Floats:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Return the smallest t with P(theta_i <= t) >= q given the data, one entry per client."""
-        self.require_fit()
-        return self.posterior_quantiles(single(fraction, "q", q))[0]
+        return self.posterior_quantiles(q)[0]
 
     def posterior_quantiles(self, *levels: float) -> Floats:
         """Return quantiles of several levels, array (levels, m), from laws that are set up once."""
+        self.require_fit()
+        levels = tuple(single(fraction, "q", q) for q in levels)
         found = np.empty((len(levels), self.estimates_.size))
         for rows, weights, _, means, variances in self.laws():
             law, compiled = (weights, means, np.sqrt(variances)), found.shape[1] >= normal_mixture.MANY

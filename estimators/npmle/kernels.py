@@ -1,4 +1,4 @@
-"""Compiled loops of the nonparametric maximum likelihood fit: likelihoods at atoms, the dual function, its bound.
+"""Compiled loops of priors of any shape: likelihoods at atoms, the dual function, its bound; a sweep of the chain of draws.
 
 Belongs here: ``@njit`` functions over a range of clients or cells, with everything they call, because numba's on-disk
 cache does not notice changes in other files.  Does not belong here: checks, the plan of the grid and the choice of steps

@@ -170,6 +170,10 @@ def test_quantiles_of_several_levels_are_those_of_one_after_the_other(name):
     assert len(found) == 2
     for row, q in zip(found, (0.1, 0.8), strict=True):
         np.testing.assert_allclose(row, model.posterior_quantile(q), rtol=1e-12, atol=1e-14)
+    with pytest.raises(ValueError, match=r"^q must lie"):
+        model.posterior_quantiles(0.1, 1.5)
+    with pytest.raises(ValueError, match="call fit"):
+        MODELS[name][0]().posterior_quantiles(0.1)
 
 
 def test_clients_of_a_model_that_says_nothing_else_are_independent():

@@ -429,3 +429,4 @@ def test_a_prior_that_is_given_needs_nobody_who_is_heard():
     assert "mean [0.5, 0.5]" in str(model.summary())
     with pytest.raises(ValueError, match="model must have more clients than coefficients"):
         heterogeneity(model)
+    assert model.coefficient_slopes.shape == (1, 0)
