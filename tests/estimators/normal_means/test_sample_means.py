@@ -376,6 +376,25 @@ def test_laws_of_clients_come_in_arrays_as_large_as_they_may_be(monkeypatch):
         assert all((rows.size + 1) * shares * 2 ** (kind / 8) > most for rows in parts[:-1])
 
 
+@pytest.mark.parametrize(("counts", "spread"), [((3, 12), 4.0), ((10, 40), 8.0), ((2, 4), 2.0), ((2, 3), 1.0)])
+def test_intervals_are_those_of_a_far_finer_grid(counts, spread, monkeypatch):
+    """Ends to 1e-6 of a posterior sd, down to clients of two rows whose variances have hardly a mean."""
+    generator = np.random.default_rng(7)
+    n = generator.integers(*counts, 200)
+    noise = 2 * spread / generator.chisquare(spread, 200)
+    y = generator.normal(size=200) + np.sqrt(noise / n) * generator.normal(size=200)
+    y[:3] *= 6
+    data = y, noise * generator.chisquare(n - 1) / (n - 1), n
+    model = SampleMeans().fit(*data)
+    found = model.posterior_quantiles(0.025, 0.5, 0.975)
+    for name, value in (("DEEP", 50.0), ("CURVED", 40.0)):
+        monkeypatch.setattr(sample_means, name, value)
+    finer = SampleMeans().fit(*data)
+    assert np.max(np.abs(found - finer.posterior_quantiles(0.025, 0.5, 0.975)) / finer.posterior_sd_) < 1e-6
+    np.testing.assert_allclose(model.posterior_mean_, finer.posterior_mean_, atol=1e-6 * finer.posterior_sd_.min())
+    np.testing.assert_allclose(model.posterior_sd_, finer.posterior_sd_, rtol=1e-6)
+
+
 def test_widths_are_of_what_changes_fastest_by_brute_force_over_variances_and_spreads():
     """A client's posterior mean, in its sds, by the log of its variance."""
     _, y, s2, _ = rows_of(12, 4, seed=5)
