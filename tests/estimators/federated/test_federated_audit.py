@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from estimators.accounting.accountants import epsilon
+from estimators.accounting.adaped import adaped_epsilon
 from estimators.accounting.events import Event
 from estimators.accounting.mechanisms import exponential_choice, gaussian_epsilon
 from estimators.accounting.privacy import epsilon_from_rdp
@@ -341,6 +342,17 @@ def test_choices_and_the_best_of_several_runs_are_drawn_as_they_are_said_to_be(m
     assert how == {"delta": 0.0, "beta": 0.03}
     assert [world.tolist() for world in worlds] == [[1.0, 0.0, 0.0] * 8, [1.0, 0.0, 0.0, 0.0] * 6]
     assert asked == [RNG([4, world]).bit_generator.state for world in (0, 1)]
+
+
+@pytest.mark.parametrize("multiplier", [4.0, 20.0, 60.0])
+def test_averaged_clients_claim_no_more_than_any_order_allows(multiplier, monkeypatch):
+    """Tenths up to 10.9 and whole numbers from 11 to 128, of which 11 is the best at z = 20."""
+    for bound in ("epsilon_bound", "gaussian_bound"):
+        monkeypatch.setattr(audit_cases, bound, lambda *worlds, **how: None)
+    claimed = audit_cases.averaged_clients(multiplier=multiplier, runs=40).claimed
+    said = {"tau": 4, "T": 4, "K": 1, "m": 1, "C1": 1.0, "sigma2_q1": multiplier**2, "adjacency": "replace"}
+    each = [adaped_epsilon(delta=0.01, orders=[order], **said) for order in (*np.arange(11, 110) / 10, *range(11, 129))]
+    assert claimed == min(each)
 
 
 @pytest.mark.parametrize("tau", [1, 3])

@@ -132,6 +132,13 @@ def test_adaped_is_its_lines(fine_tuning, printed):
     assert abs(found["shared"] - other[1]).max() > 1e-4
 
 
+def test_adaped_asks_for_noise_only_where_its_message_says_how_much():
+    private, t = DPAdaPeD(**PRIVATE), task()
+    assert private.noise(t, {"multiplier": np.float32(0.0)}, 2) is None
+    found, expected = private.noise(t, {"multiplier": np.float32(1.5)}, 2), t.noise(2, 1.5)
+    assert (found.multiplier, found.seed, found.round) == (expected.multiplier, expected.seed, expected.round)
+
+
 def descended(t, weights, towards_other, x, y, w, other, rate):
     """w after a step down its weighted sum of cross-entropy and divergence, by differences of the sum itself.
 

@@ -161,3 +161,16 @@ def test_without_clients_a_chain_draws_from_the_hyperprior():
     points = chain(RNG(3), y, v, 9.0, 1.0, True, np.full(2, 0.5), np.zeros((2, 1)), np.zeros(2), 4, 2, 50)
     assert (points[2] == 0).all()
     assert [part.shape for part in points] == [(50, 2), (50, 2, 1), (50, 2)]
+
+
+def test_the_risk_of_saying_that_a_client_differs_from_a_point_is_the_share_of_that_point():
+    """And of naming its side, the smaller of what lies on either side, the point itself on both."""
+    model = MixtureMeans(k=2, components="points").fit([-2.1, -0.4, 1.8, 2.0, 0.3], 1.0)
+    (low, high), shares = sorted(model.mus_), model.responsibilities_[:, np.argsort(model.mus_)]
+    assert sorted(model.atoms()) == [low, high]
+    assert (shares > 0.001).all()  # so that none is lost in rounding
+    np.testing.assert_allclose(model.local_false_discovery_rate(low), shares[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(model.local_false_discovery_rate(high), shares[:, 1], rtol=1e-12)
+    assert model.local_false_discovery_rate((low + high) / 2).tolist() == [0.0] * 5
+    np.testing.assert_allclose(model.local_false_sign_rate(low), shares[:, 0], rtol=1e-12)
+    np.testing.assert_allclose(model.local_false_sign_rate((low + high) / 2), shares.min(axis=1), rtol=1e-12)

@@ -21,6 +21,7 @@ from estimators.numerics import (
     units,
     wide,
 )
+from estimators.numerics.surfaces import from_cells
 from estimators.numerics.wide import Wide
 
 RNG = np.random.default_rng
@@ -523,3 +524,18 @@ def test_rows_of_clients_are_read_client_by_client():
         rows.all_finite(designs, [responses[0], np.array([np.nan])])
     with pytest.raises(ValueError, match=r"Xs\[0\]"):
         rows.all_finite([np.array([[np.inf]])], [np.array([1.0])])
+
+
+def test_cells_of_a_surface_are_told_apart_however_many_there_are():
+    """Two crowds, places of either by turns, whose cells' numbers differ by 2^16: either is interpolated as if alone."""
+    generator, called = np.random.default_rng(1), []
+    x, y = generator.random(1200) + 256 * (np.arange(1200) % 2), generator.random(1200)
+    x[[0, 1]], y[[0, 1]] = [0.0, 256.0], 0.0
+    x, y = np.append(x, 0.0), np.append(y, 255.5)  # 256 cells along y, all of them empty but for two
+
+    def waves(x, y):
+        called.append(x.size)
+        return np.cos(x) * np.exp(-y)
+
+    np.testing.assert_allclose(from_cells(waves, x, y, degree=12, width=1.0), np.cos(x) * np.exp(-y), atol=1e-10)
+    assert called == [13**2, 13**2, 1]
