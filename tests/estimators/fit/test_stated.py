@@ -456,6 +456,13 @@ def test_an_outcome_shows_what_clients_know_by_themselves_and_what_the_fit_made_
     assert (asked.discoveries, asked.check) == (None, None)
 
 
+def test_of_a_regression_those_with_rows_are_heard_each_coefficient_of_theirs():
+    kind, model = next(kind for kind in MODELS if kind.data == "regression"), SimpleNamespace()
+    numbers = [np.full(6, np.nan)] * 6  # own estimates may be missing where some rows are
+    found = Outcome(model, kind, ("a", "b", "c"), np.array([1, 0, 30]), *numbers, level=0.9, coefficients=("x", "y"))
+    assert found.heard.tolist() == [True, True, False, False, True, True]
+
+
 def test_groups_of_a_prior_are_told_from_the_largest():
     """A share of nothing is none; a spike has no deviation, and a slab what the spike leaves."""
 

@@ -345,6 +345,9 @@ def test_as_many_clients_as_can_be_counted():
     content["groups"][0][0] = "0x1.0p+1"  # clients of two rows each, so that there are as many degrees of freedom
     samples = {"means": content, "scatter": "0x0", "freedom": most}
     assert SampleTally.from_dict(tally_state.seal("SampleTally", samples)).freedom == most
+    content["groups"][0][0] = "0x1.8p+1"  # of three rows, which is more than can be counted
+    with pytest.raises(ValueError, match="makes no sense"):
+        SampleTally.from_dict(tally_state.seal("SampleTally", {"means": content, "scatter": "0x0", "freedom": 2 * most}))
 
 
 def test_an_interrupted_save_leaves_the_old_state(tmp_path, monkeypatch):
