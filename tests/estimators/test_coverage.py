@@ -153,6 +153,9 @@ def test_who_is_worst_in_the_first_half_is_judged_by_the_second(last):
     assert (found.worst_client, found.worst) == (1, pytest.approx(1 - 1 / others))
     assert found.worst_se == pytest.approx(np.sqrt((1 - 1 / others) / others / others))
     assert found.by_client == pytest.approx(1 - np.mean(plan, axis=0))
+    shares = 1 - np.mean(plan, axis=1)  # of clients, in each replicate
+    assert found.average == pytest.approx(shares.mean())
+    assert found.average_se == pytest.approx(stats.sem(shares), rel=1e-12)
 
 
 @pytest.mark.parametrize(

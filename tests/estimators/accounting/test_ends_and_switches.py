@@ -784,6 +784,8 @@ def test_guarantees_of_events_name_what_they_rest_on():
     assert "mrmtl:appA:amplification" in fixed.claims
     poisson = guarantee(Event(noise=2.0, sampling="poisson", rate=0.1, number=3), delta=1e-5, accountant="rdp")
     assert (poisson.adjacency, "mrmtl:appA:amplification" in poisson.claims) == ("row add-remove", False)
+    both = guarantee([Event(noise=3.0, mechanism="laplace"), Event(noise=2.0)], delta=1e-5, adjacency="row")
+    assert both.mechanism == "gaussian, laplace"
     silent = guarantee(Event(noise=np.inf), delta=0.0, adjacency="row")
     assert (silent.eps, silent.rho, silent.claims) == (np.finfo(float).tiny, 0.0, ())
     loud = guarantee(Event(noise=0.0), delta=0.0, adjacency="row")

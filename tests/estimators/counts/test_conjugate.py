@@ -471,6 +471,16 @@ def test_clients_with_one_trial_are_clients():
         assert (summary["alpha"] + k) / (summary["concentration"] + size) == pytest.approx(each, rel=1e-10)
 
 
+def test_the_bracket_of_a_location_holds_the_best_one_where_all_its_ends_are_one():
+    """Of clients of one trial each the likelihood knows no spread: the best location is the same for all."""
+    for x in ([1, 0, 0], [1, 1, 1, 0, 0]):
+        surface, rho = beta_binomial_module.Surface(BetaBinomialTally.of(x, [1] * len(x))), np.array([1e-3, 1.0, 1e3])
+        low, high = surface.bracket(rho)
+        best = np.log(sum(x) / (len(x) - sum(x)))
+        assert ((low < best) & (best < high)).all()
+        assert (high - low < 1e-8).all()
+
+
 def test_the_first_spread_that_is_tried_changes_no_factor_by_more_than_a_thousandth():
     """Of shares they are mean + j rho and 1 - mean + j rho, of rates 1 + j rho, for fewer than x or for e mean."""
     for x in ([2, 9, 5], [18, 31, 15]):
