@@ -130,6 +130,12 @@ def test_the_density_of_a_variance_is_that_of_its_clients():
     laws = [stats.multivariate_normal(np.zeros(20), (np.exp(x) + 1e-9) * np.eye(20) + 1e6) for x in (-1.0, 0.5)]
     exact = [law.logpdf(many[:, 0]) + x - 1.5 * np.log(4 + np.exp(x)) for law, x in zip(laws, (-1.0, 0.5), strict=True)]
     assert np.diff(pair)[0] == pytest.approx(np.diff(exact)[0], rel=1e-6)
+    # Of equal variances: products leave the range after six or five clients, or not before eight.
+    at, y = np.array([-12.0, -6.0, 0.5, 14.0]), many[:, 0]
+    found, t = [log_density(x, many, v, rows, 0, 20, 100.0) for x in at], np.exp(at) + 1e-9
+    within, between = np.sum((y - y.mean()) ** 2), 20 * y.mean() ** 2
+    exact = -(19 * np.log(t) + np.log(t + 2000) + within / t + between / (t + 2000)) / 2
+    np.testing.assert_allclose(np.diff(found), np.diff(exact + at - 1.5 * np.log(4 + np.exp(at))), rtol=1e-9)
 
 
 def test_slices_have_the_density_for_their_law():
