@@ -292,6 +292,49 @@ class TestSmallNets:
 class TestByHand:
     PAIR = mc.SampledExperiment(lambda gen, n: (gen.random((n, 2)) < [0.3, 0.6]).astype(float), 2)
 
+    def test_digits_are_of_all_whole_numbers_below_the_power_of_two(self):
+        asked, generator = [], np.random.default_rng(1)
+
+        class Asked:
+            def integers(self, *limits, dtype):
+                asked.append((*limits, dtype))
+                return generator.integers(*limits, dtype=dtype)
+
+        (points,) = mc.StratifiedExperiment(self.PAIR, 6).points(Asked(), 5)
+        assert points.shape == (5, 64, 2)
+        assert asked == [(0, 2**32, (5, 2, 33), np.uint32)]
+
+    @staticmethod
+    def piloted(monkeypatch, sds, z):
+        """Pilots of one mean whose law is that of `z`, with these standard deviations by size of the nets."""
+        z = (z - z.mean()) / z.std(ddof=1)
+
+        def pilot(experiment, size, key, rows, root):
+            return strata.StrataPilot(z[:, None] * sds[size], np.array([0.5]), np.ones(1), np.zeros(1))
+
+        monkeypatch.setattr(strata, "pilot_strata", pilot)
+        return [mc.Check("a", [1, 0], 1.0, 1.0)], (abs(stats.skew(z)) + 0.15) / 0.009
+
+    def test_as_many_nets_as_are_allowed_are_enough_for_a_skewness_that_takes_as_many(self, monkeypatch):
+        z = stats.expon.ppf((np.arange(256) + 0.5) / 256)
+        checks, root = self.piloted(monkeypatch, dict.fromkeys((6, 8, 10, 12), 1e-6), z)
+        least = int(np.ceil(root**2))
+        plan = mc.plan_strata(self.PAIR, checks, "k", detectable=1e-3, max_coordinates=least * 2 << 6)
+        assert (plan.log2_points, plan.nets) == (6, least)
+        with pytest.raises(mc.NoNet, match="too many small nets"):
+            mc.plan_strata(self.PAIR, checks, "k", detectable=1e-3, max_coordinates=(least * 2 << 6) - 1)
+
+    def test_a_plan_sees_what_it_was_made_to_see_whatever_is_rounded(self, monkeypatch):
+        """Nets that are just enough, by their squares, see the error itself; larger nets would see less than that."""
+        sd = 50 * 1e-3 / mc.DECLARED.detectable_shift / np.sqrt(1.3)  # of which 2500 nets are as many as are needed
+        z = stats.norm.ppf((np.arange(256) + 0.5) / 256)
+        for nudge in (1 - 2e-12, 1.0):
+            checks, _ = self.piloted(monkeypatch, {6: sd * nudge, 8: sd / 1.01, 10: sd / 1.01, 12: sd / 1.01}, z)
+            plan = mc.plan_strata(self.PAIR, checks, "k", detectable=1e-3)
+            assert plan.log2_points == 6
+            assert plan.nets in (2500, 2501)
+            assert plan.expected == pytest.approx(1e-3, rel=1e-3)
+
     @pytest.mark.parametrize("log2_points", [6, 10])
     def test_a_pilot_has_means_spreads_and_ranges_of_its_points(self, log2_points):
         rows = np.array([[1.0, 0.0], [2.0, -1.0]])
@@ -306,7 +349,7 @@ class TestByHand:
         assert pilot.lone == pytest.approx(10 * np.array([1.0, 3.0]) / 2**log2_points)
 
     @pytest.mark.parametrize("detectable", [1e-2, 1e-3, 2e-4])
-    @pytest.mark.parametrize(("lopsided", "lone"), [(False, 0.0), (False, 30.0), (True, 0.0)])
+    @pytest.mark.parametrize(("lopsided", "lone"), [(False, 0.0), (False, 30.0), (False, 3000.0), (True, 0.0)])
     @pytest.mark.parametrize("budget", [2**30, 2**23])
     def test_a_plan_has_the_fewest_points_that_see_an_error(self, monkeypatch, detectable, lopsided, lone, budget):
         """By a search over numbers of nets, of each size, for the least that is large enough; else the sharpest."""
