@@ -42,3 +42,11 @@ def test_the_page_as_committed_has_every_model():
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     assert [row[0] for row in table[2:]] == list(intervals.CASES)
     assert {len(row) for row in table} == {1 + len(intervals.SIZES)}
+
+
+def test_the_page_names_the_cells_above_its_aim():
+    cells = ["3.01 (20)", "3.00 (20)", "0.50 (1e+03)", "12.40 (9)", *["—"] * (len(intervals.SIZES) - 4)]
+    text = intervals.page({"A": cells, "B": ["1.00 (2)"] * len(intervals.SIZES)})
+    assert "Above it: A at 10, A at 3,000." in text
+    assert f"| A | {' | '.join(cells)} |" in text
+    assert "Above it: none." in intervals.page({"B": ["1.00 (2)"] * len(intervals.SIZES)})
