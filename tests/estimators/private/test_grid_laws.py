@@ -193,6 +193,19 @@ def near_a_centre(centre):
     return Ranges(0.01, 0.0, float(np.arcsinh(1.0)), np.array([0.0, 1.0]), np.full(2, centre), np.full(2, centre))
 
 
+def test_no_places_are_finer_than_a_part_in_a_thousand_million_of_the_bounds_for_a_prior():
+    """A quarter of the widest spread; below 4e-9 of it no place is finer, wherever the bounds lie."""
+    for low, high in ((LOW, HIGH), (-HIGH, -LOW), (5.0, 9.0)):
+        middle = (low + high) / 2
+        reports = NormalReports([middle], [1e-7])
+        for widest, feature in ((6e-8, 1.5e-8), (1e-8, 4e-9), (1e-12, 4e-9)):
+            ranges = Ranges(
+                widest, 0.0, float(np.arcsinh(1.0)), np.array([0.0, 1.0]), np.full(2, middle), np.full(2, middle)
+            )
+            (block,) = Table(reports, np.arange(1), TruncatedNormals(low, high), ranges).blocks
+            assert block.window.places.step == pytest.approx(posterior.FINE * feature, rel=1e-2)
+
+
 def test_a_client_is_apart_from_the_priors_where_its_density_in_their_middle_is_below_exp_of_minus_twenty():
     """Middle 0.5: of errors 0.055 and 0.08 that is 7.3 and 5 of them; a slope of 30 falls by 12 over 0.4 at most."""
     family, places = TruncatedNormals(LOW, HIGH), Places(LOW, HIGH, 0.002, 9.0)
