@@ -539,3 +539,27 @@ def test_cells_of_a_surface_are_told_apart_however_many_there_are():
 
     np.testing.assert_allclose(from_cells(waves, x, y, degree=12, width=1.0), np.cos(x) * np.exp(-y), atol=1e-10)
     assert called == [13**2, 13**2, 1]
+
+
+def test_cells_of_a_surface_are_squares_of_the_width_and_each_is_interpolated_once():
+    """Three by four of them, 300 places in each, of which the last two stand side by side in both directions."""
+    generator, called = np.random.default_rng(2), []
+    x, y = (np.concatenate([generator.random(300) + corner for corner in corners]) / 4 for corners in
+            zip(*product(range(3), range(4)), strict=True))  # fmt: skip
+    x[0] = y[0] = 0.0
+
+    def waves(x, y):
+        called.append((x.size, np.ptp(x) <= 0.25, np.ptp(y) <= 0.25))
+        return np.sin(x + y)
+
+    np.testing.assert_allclose(from_cells(waves, x, y, width=0.25), np.sin(x + y), atol=1e-11)
+    assert called == [(13**2, True, True)] * 12
+
+
+@pytest.mark.parametrize(("places", "calls"), [(216, [216]), (217, [144])])
+def test_a_cell_of_as_many_places_as_interpolation_is_worth_is_computed_itself(places, calls):
+    """One and a half times the evaluations of a polynomial of degree 11."""
+    (x, y), called = RNG(3).random((2, places)), []
+    found = from_cells(lambda x, y: (called.append(x.size), np.exp(x * y))[1], x, y, degree=11)
+    np.testing.assert_allclose(found, np.exp(x * y), atol=1e-10)
+    assert called == calls
