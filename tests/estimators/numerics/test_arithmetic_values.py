@@ -531,7 +531,7 @@ def test_cells_of_a_surface_are_told_apart_however_many_there_are():
     generator, called = np.random.default_rng(1), []
     x, y = generator.random(1200) + 256 * (np.arange(1200) % 2), generator.random(1200)
     x[[0, 1]], y[[0, 1]] = [0.0, 256.0], 0.0
-    x, y = np.append(x, 0.0), np.append(y, 255.5)  # 256 cells along y, all of them empty but for two
+    x, y = np.append(x, 0.0), np.append(y, 255.5)  # one place far away, so that there are 256 cells along y
 
     def waves(x, y):
         called.append(x.size)
@@ -542,7 +542,7 @@ def test_cells_of_a_surface_are_told_apart_however_many_there_are():
 
 
 def test_cells_of_a_surface_are_squares_of_the_width_and_each_is_interpolated_once():
-    """Three by four of them, 300 places in each, of which the last two stand side by side in both directions."""
+    """Three by four of them, 300 places in each."""
     generator, called = np.random.default_rng(2), []
     x, y = (np.concatenate([generator.random(300) + corner for corner in corners]) / 4 for corners in
             zip(*product(range(3), range(4)), strict=True))  # fmt: skip
