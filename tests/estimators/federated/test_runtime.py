@@ -5,11 +5,13 @@ import pytest
 
 from estimators.federated.algorithms import Tuned
 from estimators.federated.algorithms.basic import averaging
+from estimators.federated.data.federation import Federation
 from estimators.federated.experiments import building
 from estimators.federated.experiments.experiment import experiments, read
+from estimators.federated.models import logistic_regression
 from estimators.federated.plans import PlanBroken
 from estimators.federated.runtime import Node, Server
-from estimators.federated.task import weighted_sum
+from estimators.federated.task import Task, weighted_sum
 from estimators.federated.training import train
 
 ROUNDS = 2
@@ -147,3 +149,11 @@ def test_what_has_no_parts_is_refused():
         Server(tuned, built.task.terms, rounds=ROUNDS)
     with pytest.raises(ValueError, match="clients must be different positions"):
         Node(built.algorithm, built.task, rounds=ROUNDS, clients=[0, 0])
+
+
+def test_clients_with_one_test_row_are_tested():
+    clients = Federation(np.eye(6), np.arange(6) % 2, [[0], [1], [2]], test=[[3], [], [4, 5]], classes=2)
+    alone = Task(clients, logistic_regression(6, 2), work={"rule": "poisson", "n_epochs": 1, "batch_size": 1}, seed=0)
+    assert alone.tested.tolist() == [0, 2]
+    assert alone.test is not None
+    assert alone.test.sizes.tolist() == [1, 2]

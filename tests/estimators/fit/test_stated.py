@@ -456,6 +456,14 @@ def test_an_outcome_shows_what_clients_know_by_themselves_and_what_the_fit_made_
     assert (asked.discoveries, asked.check) == (None, None)
 
 
+def test_a_client_who_is_not_heard_has_not_moved_most(tmp_path):
+    path = tmp_path / "clients.csv"
+    path.write_text("client,successes,trials\nsilent,0,0\na,9,10\nb,2,10\nc,5,10\n")
+    found = outcome_of(path, next(kind for kind in MODELS if kind.data == "binomial"), [])
+    assert found.heard.tolist() == [False, True, True, True]
+    assert found.summary()["moved_most"] == found.clients[1 + int(np.abs(found.mean - found.own)[1:].argmax())]
+
+
 def test_of_a_regression_those_with_rows_are_heard_each_coefficient_of_theirs():
     kind, model = next(kind for kind in MODELS if kind.data == "regression"), SimpleNamespace()
     numbers = [np.full(6, np.nan)] * 6  # own estimates may be missing where some rows are
