@@ -25,6 +25,7 @@ from estimators.normal_means.gaussian_means import GaussianMeans
 from estimators.normal_means.point_normal import PointNormalMeans
 from estimators.normal_means.sample_means import SampleMeans
 from estimators.npmle.nonparametric import NonparametricCounts, NonparametricMeans, NonparametricRates
+from estimators.npmle.solver import FEW
 from estimators.numerics.normal_mixture import MANY
 
 PAGE = Path(__file__).with_name("INTERVALS.md")
@@ -144,9 +145,9 @@ def page(rows: dict[str, list[str]]) -> str:
         "",
         f"The aim is {AIM} at most. Above it: {', '.join(over) or 'none'}.",
         "The nonparametric models draw mixing laws by a fixed number of sweeps, whose calls alone cost more than few",
-        "clients do; compiled ones, which serve more than 1,000 different clients, take half a second to load.",
-        "`SampleMeans` mixes about a hundred normal laws for each client and looks at each for either end; from",
-        f"{MANY:,} clients on that is compiled.",
+        f"clients do; compiled ones serve more than {FEW:,} different clients: for fewer, loading them costs more than",
+        "it saves. `SampleMeans` mixes a normal law for each pair of a spread and a client's variance, and looks at each",
+        f"for either end; from {MANY:,} clients on that is compiled.",
         "",
         f"| model, default | {' | '.join(f'{m:,}' for m in SIZES)} |",
         "| --- " * (1 + len(SIZES)) + "|",

@@ -168,7 +168,7 @@ def test_draws_are_the_same_bits_however_many_are_made_at_once(table, monkeypatc
 def test_windows_hold_the_reports_and_what_is_near_of_the_prior():
     """A prior within 0.5 +- 8 x 0.01: of a report that may be there, that much; of one to its left, all between."""
     family = TruncatedNormals(LOW, HIGH)
-    ranges = Ranges(0.01, 0.0, float(np.arcsinh(1.0)), np.array([0.0, 1.0]), np.full(2, 0.5), np.full(2, 0.5))
+    ranges = near_a_centre(0.5)
     reports = NormalReports([0.51, 0.1, 2.9, 0.45], [0.2, 0.01, 0.01, 0.004])
     made = Table(reports, np.arange(4), family, ranges)
     assert made.near == (pytest.approx(0.42), pytest.approx(0.58))
@@ -188,9 +188,9 @@ def test_windows_hold_the_reports_and_what_is_near_of_the_prior():
     assert starts[1] > 0
 
 
-def near_a_centre(centre):
-    """Ranges of priors within eight deviations of 0.01 of one centre."""
-    return Ranges(0.01, 0.0, float(np.arcsinh(1.0)), np.array([0.0, 1.0]), np.full(2, centre), np.full(2, centre))
+def near_a_centre(centre, widest=0.01):
+    """Ranges of priors within eight of the widest deviations of one centre."""
+    return Ranges(widest, 0.0, float(np.arcsinh(1.0)), np.array([0.0, 1.0]), np.full(2, centre), np.full(2, centre))
 
 
 def test_no_places_are_finer_than_a_part_in_a_thousand_million_of_the_bounds_for_a_prior():
@@ -199,10 +199,7 @@ def test_no_places_are_finer_than_a_part_in_a_thousand_million_of_the_bounds_for
         middle = (low + high) / 2
         reports = NormalReports([middle], [1e-7])
         for widest, feature in ((6e-8, 1.5e-8), (1e-8, 4e-9), (1e-12, 4e-9)):
-            ranges = Ranges(
-                widest, 0.0, float(np.arcsinh(1.0)), np.array([0.0, 1.0]), np.full(2, middle), np.full(2, middle)
-            )
-            (block,) = Table(reports, np.arange(1), TruncatedNormals(low, high), ranges).blocks
+            (block,) = Table(reports, np.arange(1), TruncatedNormals(low, high), near_a_centre(middle, widest)).blocks
             assert block.window.places.step == pytest.approx(posterior.FINE * feature, rel=1e-2)
 
 
