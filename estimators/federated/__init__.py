@@ -3,7 +3,8 @@
 Belongs here: the names of the parts, imported on first use.  Does not belong here: code; closed forms and estimators of
 many means are in ``estimators``.  A map:
 
-- ``data`` and ``models`` are what is trained; a ``task`` joins them with a ``schedule`` of batches;
+- ``data`` and ``models`` are what is trained; a ``task`` joins them with a ``schedule`` of batches; ``dropout`` is what a
+  step leaves out of a network;
 - backends compute local steps: ``backend`` says what each offers, ``reference_backend`` is the plain twin, ``numpy_backend``
   the fast one on the CPU, ``jax_backend`` (with ``jax_pairs``) for accelerators; ``pairs`` trains two models at once;
 - ``algorithms`` are rounds of it, run by ``training``; ``predictions`` measure what came out;

@@ -5,7 +5,9 @@ A step of local SGD of client k from its parameters w is
     w <- w - eta_k ((sum_j a_j clip(g_j(w)) + z_k c_k N) / b + lam_k (w - anchor_k)),   clip(g) = g min(1, c_k / |g|),
 
 with the rows j, weights a_j and divisor b of a ``schedule.Schedule`` and standard normal N of a ``schedule.GaussianNoise``.
-The pull towards the anchor uses no data, hence is neither clipped nor noisy.
+The pull towards the anchor uses no data, hence is neither clipped nor noisy.  Of a model with dropout g_j is the gradient
+with the inputs that the schedule's keys leave out; what they leave out is drawn without the data, so that clipping bounds an
+example's share as it does without.  Losses, gradients of examples, scores and evaluations leave nothing out.
 
 Belongs here: what all backends share before arithmetic.  Does not belong here: arithmetic, which is in ``numpy_backend``
 and, slowly and plainly, in ``reference_backend``; models are in ``models``.
@@ -194,6 +196,8 @@ def local_training(
     if beyond.any():
         k = schedule.clients[beyond][0]
         raise ValueError(f"schedule asks client {k} for rows beyond its {data.sizes[k]} examples")
+    if model.dropout and schedule.keys is None:
+        raise ValueError("schedule has no keys for the dropout of model; take schedule.keyed(seed, round)")
     if clip is not None and (schedule.weights > 1).any():
         raise ValueError("schedule has weights above 1, which would let one example move the sum by more than clip")
     if noise is not None and clip is None:

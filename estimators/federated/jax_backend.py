@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from estimators.federated.backend import Diverged, Evaluation, check_evaluated, client_arrays, local_training
+from estimators.federated.dropout import dropped
 from estimators.federated.jax_kernels import gradients_of, jax, jnp, mean_loss, one_step, scored, taps_of, trained
 from estimators.federated.jax_pairs import pair_step
 from estimators.federated.pairs import Pairs, checked_pairs
@@ -191,6 +192,7 @@ class JaxBackend:
             p * (inputs + 3 * outputs) + (p > 1) * inputs * outputs
             for p, (inputs, outputs) in zip(positions, model.shapes, strict=True)
         )
+        numbers += sum(dropped(model))
         return max(1, self.memory // (self.dtype.itemsize * (2 * rows * numbers + copies * model.n_parameters)))
 
     def local_sgd(
@@ -265,6 +267,7 @@ class JaxBackend:
             filled(rows[:, :, :batch], *shape, bucket(batch), dtype=np.int32),
             filled(weights[:, :, :batch], *shape, bucket(batch)),
             filled(schedule.divisors[chunk, :last], *shape, value=1),
+            *([filled(schedule.keys[chunk, :last], *shape, 2, dtype=np.uint32)] if model.dropout else []),
             filled(steps, width, dtype=np.int32),
         ]
         starts, settings = (

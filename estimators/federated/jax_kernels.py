@@ -5,7 +5,7 @@ a' d.  Clipping forms these for convolutions only: with one position the norm is
 and the sum over the batch, each times its factor, is one product of matrices.
 
 Belongs here: functions of arrays on the device.  Does not belong here: checks, noise, chunks of clients (``jax_backend``);
-steps of pairs of networks (``jax_pairs``); what is computed, which ``backend`` says.
+steps of pairs of networks (``jax_pairs``); what is left out (``dropout``); what is computed, which ``backend`` says.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ try:
     from jax import numpy as jnp
 except ImportError:  # the extra is not installed
     jax = jnp = None
+
+from estimators.federated.dropout import factors
 
 TINY = 1e-30
 
@@ -58,8 +60,11 @@ def taps_of(model: Any, n: Any, dtype: Any) -> Any:
     return [jnp.zeros((n, p, outputs), dtype) for p, (_, outputs) in zip(positions, model.shapes, strict=True)]
 
 
-def forward(model: Any, pieces: Any, x: Any, taps: Any) -> tuple[Any, list[Any]]:
-    """Scores (n, scores) of examples x (n, features), and what each layer takes, (n, positions, inputs)."""
+def forward(model: Any, pieces: Any, x: Any, taps: Any, kept: Any = ()) -> tuple[Any, list[Any]]:
+    """Scores (n, scores) of examples x (n, features), and what each layer takes, (n, positions, inputs).
+
+    kept : what ``dropout.factors`` multiplies the inputs of the layers after the convolutions by; () for nothing.
+    """
     taken, layers = [], zip(pieces, taps, strict=True)
 
     def affine(values):
@@ -72,9 +77,10 @@ def forward(model: Any, pieces: Any, x: Any, taps: Any) -> tuple[Any, list[Any]]
     for layer in model.convolutions:
         values = jax.nn.relu(affine(patches_of(layer, x)))
         x = pooled(layer, values.reshape(len(x), *layer.positions(x.shape[1:]), values.shape[-1]))
-    values = affine(x.reshape(len(x), 1, -1))
-    for _ in model.sizes[2:]:
-        values = affine(jax.nn.relu(values))
+    values = x.reshape(len(x), 1, -1)
+    for i, _ in enumerate(model.sizes[1:]):
+        values = jax.nn.relu(values) if i else values
+        values = affine(values * kept[i] if kept else values)
     return values[:, 0], taken
 
 
@@ -92,11 +98,11 @@ def losses_of(model: Any, scores: Any, y: Any) -> Any:
     return jnp.maximum(0, -margin) + jnp.log1p(jnp.exp(-size))
 
 
-def slopes_of(model: Any, pieces: Any, x: Any, y: Any) -> tuple[list[tuple[Any, Any]], Any]:
+def slopes_of(model: Any, pieces: Any, x: Any, y: Any, kept: Any = ()) -> tuple[list[tuple[Any, Any]], Any]:
     """For each layer what it takes, (n, positions, inputs), and the slopes of each example's loss by its outputs; scores."""
 
     def total(taps):
-        scores, taken = forward(model, pieces, x, taps)
+        scores, taken = forward(model, pieces, x, taps, kept)
         return losses_of(model, scores, y).sum(), (taken, scores)
 
     slopes, (taken, scores) = jax.grad(total, has_aux=True)(taps_of(model, len(x), x.dtype))
@@ -124,9 +130,10 @@ def one_step(model: Any, form: Any, state: Any, x: Any, y: Any, batch: Any, how:
 
     form says whether gradients are clipped, and whether something pulls.
     """
-    (w,), (rows, weights, divisor), (clipped, pulled) = state, batch, form
+    (w,), (rows, weights, divisor, *keys), (clipped, pulled) = state, batch, form
     rate, lam, anchor, clip, scale = how
-    pairs, scores = slopes_of(model, w, x[rows], y[rows])
+    kept = [part if isinstance(part, int) else part[:, None] for key in keys for part in factors(model, key, len(rows))]
+    pairs, scores = slopes_of(model, w, x[rows], y[rows], kept)
     finite = jnp.isfinite(jnp.where(weights[:, None] > 0, scores, 0)).all()
     if clipped:
         norms, sums = zip(*(by_example(*pair) for pair in pairs), strict=True)
@@ -168,7 +175,8 @@ def trained(
     step, form : a function of one client like `one_step`, and what it is compiled for besides the model.
     state : tuple of arrays (C, ...), which `step` takes and returns, those (C, P) in pieces, and array (C,) of whole
         numbers, -1 so far.
-    batches : arrays (C, S, ...): rows, weights, divisors; and array (C,), how many of the steps each client takes.
+    batches : arrays (C, S, ...): rows, weights, divisors, and keys of dropout if the model has any; and array (C,), how
+        many of the steps each client takes.
     how : arrays (C, ...) of settings; normals : array (C, T, numbers) for the steps from `first` on, used if `noisy`.
     """
 

@@ -9,7 +9,8 @@ Data stay rows of numbers, also for images: pixel after pixel, row by row, the c
 ``federation.scaled(flat=True)`` gives.
 
 Belongs here: what every backend must agree on before it computes anything.  Does not belong here: losses and gradients as
-code (``reference_backend``, ``numpy_backend``, ``jax_backend``), the choice of batches (``schedule``), data.
+code (``reference_backend``, ``numpy_backend``, ``jax_backend``), the choice of batches (``schedule``), which inputs dropout
+leaves out in a step (``dropout``), data.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from estimators.federated.kinds import typed
-from estimators.numerics.validation import choice, finite, index, listing, real
+from estimators.numerics.validation import choice, finite, index, listing, probability, real, single
 
 __all__ = [
     "Convolution", "Model", "adaped_network", "convolutional_network", "fedhdp_network", "linear_regression", "linear_svm",
@@ -77,6 +78,8 @@ class Model:
         "square", (s - y)^2 / 2 for a real y; "logistic", log(1 + exp(-t s)) and "hinge", max(0, 1 - t s), for t = 2 y - 1
         and y in 0, 1 (all three have one score); "softmax", log(sum_k exp(s_k)) - s_y for y in 0..scores - 1, in nats.
     image : (height, width, channels) of the features for `convolutions`, a tuple of `Convolution` before the other layers.
+    dropout : tuple of numbers in [0, 1), for each layer after the convolutions the probability with which each of its inputs
+        is left out in training; () for none.
 
     Where the loss or a rectifier has a kink its derivative is taken as 0; equal largest values of a block share the slope.
 
@@ -96,6 +99,7 @@ class Model:
     loss: str
     image: tuple = ()
     convolutions: tuple = ()
+    dropout: tuple = ()
 
     def __post_init__(self):
         choice("loss", self.loss, LOSSES)
@@ -117,6 +121,15 @@ class Model:
             raise ValueError(f"image must be (height, width, channels) of {self.n_features} features, got {self.image}")
         if any(min(shape) < 1 for shape in self.images):
             raise ValueError(f"image of {self.image} is too small for its convolutions, which leave {self.images[-1]}")
+        if not isinstance(self.dropout, tuple) or len(self.dropout) not in (0, len(self.sizes) - 1):
+            raise ValueError(
+                f"dropout must be a tuple of {len(self.sizes) - 1} numbers, one for each layer after the convolutions, or "
+                f"empty, got {self.dropout!r}"
+            )
+        chances = tuple(single(probability, f"dropout[{i}]", p) for i, p in enumerate(self.dropout))
+        if 1 in chances:
+            raise ValueError("dropout must be below 1: no input of such a layer would ever be seen")
+        object.__setattr__(self, "dropout", chances if any(chances) else ())
 
     @property
     def images(self) -> tuple[tuple[Any, ...], ...]:
@@ -252,6 +265,7 @@ def convolutional_network(
     same: bool = False,
     hidden: Sequence[int] = (),
     image: tuple[int, int, int] | None = None,
+    dropout: Sequence[float] = (),
 ) -> Model:
     """Convolutions of one patch size, each with a rectifier and the largest of 2 x 2 blocks, then hidden layers.
 
@@ -260,6 +274,7 @@ def convolutional_network(
     n_features : whole number; n_classes : whole number >= 2 for a softmax, or 0 for regression.
     channels : one number for each convolution; size, same : as in `Convolution`; hidden : units of each hidden layer.
     image : (height, width, channels) of the features; None: a square with one channel or three.
+    dropout : as in `Model`, a number for each hidden layer and one for the last.
 
     >>> convolutional_network(64, channels=(8,), size=3).shapes
     ((10, 8), (73, 10))
@@ -272,19 +287,21 @@ def convolutional_network(
             raise ValueError(f"n_features = {n_features} is no square image of 1 or 3 channels; give image")
     scores, loss = (n_classes, "softmax") if n_classes else (1, "square")
     convolutions = tuple(Convolution(c, size, bool(same)) for c in listing("channels", channels))
-    return Model((n_features, *hidden, scores), loss, tuple(image), convolutions)
+    return Model((n_features, *hidden, scores), loss, tuple(image), convolutions, tuple(listing("dropout", dropout)))
 
 
 @typed
 def fedhdp_network(n_features: int = 784, n_classes: int = 62, size: int = 3) -> Model:
-    """Network of FedHDP (2023), Table 6, for FEMNIST: 16 and 32 channels, padded, 128 hidden units, without its dropout.
+    """Network of FedHDP (2023), Table 6, for FEMNIST: 16 and 32 channels, padded, and 128 hidden units.
 
-    The table does not give the size of the patches; 3 is this library's choice.  Dropout (25% and 50%) is left out.
+    Dropout comes before the hidden units and after.  The table does not give the size of the patches; 3 is this library's
+    choice.
 
-    >>> fedhdp_network().images, fedhdp_network().n_parameters
-    (((28, 28, 1), (14, 14, 16), (7, 7, 32)), 213630)
+    >>> fedhdp_network().images, fedhdp_network().dropout, fedhdp_network().n_parameters
+    (((28, 28, 1), (14, 14, 16), (7, 7, 32)), (0.25, 0.5), 213630)
     """
-    return convolutional_network(n_features, n_classes, channels=(16, 32), size=size, same=True, hidden=(128,))
+    layers = {"channels": (16, 32), "size": size, "same": True, "hidden": (128,), "dropout": (0.25, 0.5)}
+    return convolutional_network(n_features, n_classes, **layers)
 
 
 @typed

@@ -47,7 +47,7 @@ class NumpyBackend(ReferenceBackend):
         clipping and losses are summed in float64.
     workers : whole number >= 1 of threads; None: one per core.
 
-    Models may have at most one hidden layer and no convolutions; ``jax_backend`` trains those.
+    Models may have at most one hidden layer, no convolutions and no dropout; ``jax_backend`` trains those.
 
     >>> from estimators.federated.models import linear_regression
     >>> from estimators.federated.schedule import fixed_batches
@@ -181,10 +181,10 @@ class NumpyBackend(ReferenceBackend):
 def check_trainable(model: Model) -> None:
     """Raise a ValueError if the compiled loops have not got this model's layers."""
     more = [f"{len(model.convolutions)} convolutions"] * bool(model.convolutions)
-    more += [f"{len(model.sizes) - 2} hidden layers"] * (len(model.sizes) > 3)
+    more += [f"{len(model.sizes) - 2} hidden layers"] * (len(model.sizes) > 3) + ["dropout"] * bool(model.dropout)
     if more:
         raise ValueError(
-            f"model has {' and '.join(more)}; NumpyBackend trains at most one hidden layer and no convolutions: "
+            f"model has {' and '.join(more)}; NumpyBackend trains at most one hidden layer, no convolutions, no dropout: "
             "pip install 'borrowed-strength[learn]' and use JaxBackend (--backend jax)"
         )
 

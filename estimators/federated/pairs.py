@@ -94,6 +94,8 @@ def checked_pairs(
     """Check the arguments of `Backend.local_pairs`; return `Pairs`, a row for each client, and the noise's multiplier."""
     if model.loss not in ("softmax", "logistic"):
         raise ValueError(f'model has the loss "{model.loss}"; pairs are coupled by probabilities: "softmax" or "logistic"')
+    if model.dropout:
+        raise ValueError("model has dropout, which pairs of networks are not trained with; leave dropout out")
     spread = [local_training(model, start, data, schedule, learning_rate=1.0).starts for start in (own, common)]
     psi = positive("psi", psi)
     if psi.shape not in ((), (len(schedule.clients),)):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from estimators.federated.backend import Diverged, Evaluation, check_evaluated, client_arrays, local_training
+from estimators.federated.dropout import factors
 from estimators.federated.pairs import Pairs, checked_pairs
 
 if TYPE_CHECKING:
@@ -69,8 +70,13 @@ def convolve_back(layer: Any, matrix: Any, image: Any, patches: Any, values: Any
     return np.einsum("nrci,nrco->nio", patches, spread), inside
 
 
-def activations(model: Model, parameters: np.ndarray, x: np.ndarray) -> tuple[list[Any], list[Any], Any]:
-    """What each convolution takes and makes, inputs of each other layer with a column of ones, and scores (n, scores)."""
+def activations(
+    model: Model, parameters: np.ndarray, x: np.ndarray, kept: Sequence[Any] = ()
+) -> tuple[list[Any], list[Any], Any]:
+    """What each convolution takes and makes, inputs of each other layer with a column of ones, and scores (n, scores).
+
+    kept : what ``dropout.factors`` multiplies the inputs of these layers by; () for nothing.
+    """
     layers, made, inputs = model.layers(parameters), [], []
     image = x.reshape(len(x), *model.image) if model.image else x
     for layer, matrix in zip(model.convolutions, layers, strict=False):
@@ -79,7 +85,7 @@ def activations(model: Model, parameters: np.ndarray, x: np.ndarray) -> tuple[li
         image = pooled
     scores = image.reshape(len(x), layers[len(made)].shape[0] - 1)
     for i, layer in enumerate(layers[len(made) :]):
-        values = np.maximum(scores, 0) if i else scores
+        values = (np.maximum(scores, 0) if i else scores) * (kept[i] if kept else 1)
         inputs.append(np.column_stack([values, np.ones(len(x))]))
         scores = product(inputs[-1], layer)
     return made, inputs, scores
@@ -103,17 +109,26 @@ def losses(model: Model, scores: Any, y: np.ndarray) -> tuple[Any, Any] | tuple[
     return np.maximum(0, -t * s) + np.log1p(tail), (share - y)[:, None]
 
 
-def backwards(model: Model, parameters: np.ndarray, made: Any, inputs: Any, slopes: Any) -> np.ndarray:
-    """Gradients (n, P) of functions of each example's scores with these slopes (n, scores)."""
+def backwards(
+    model: Model, parameters: np.ndarray, made: Any, inputs: Any, slopes: Any, kept: Sequence[Any] = ()
+) -> np.ndarray:
+    """Gradients (n, P) of functions of each example's scores with these slopes (n, scores); kept as in `activations`."""
     layers, gradients, n = model.layers(parameters), [], len(slopes)
-    for values, layer in zip(reversed(inputs), reversed(layers), strict=False):
+    for i in reversed(range(len(inputs))):
+        values, layer = inputs[i], layers[len(made) + i]
         gradients.insert(0, (values[:, :, None] * slopes[:, None, :]).reshape(n, layer.size))
-        slopes = product(slopes, layer[:-1].T) * (values[:, :-1] > 0)
+        slopes = product(slopes, layer[:-1].T) * (values[:, :-1] > 0) * (kept[i] if kept else 1)
     for i in reversed(range(len(made))):
         slopes = slopes.reshape(n, *model.images[i + 1])
         gradient, slopes = convolve_back(model.convolutions[i], layers[i], *made[i], slopes)  # pyright: ignore[reportCallIssue]
         gradients.insert(0, gradient.reshape(n, layers[i].size))
     return np.concatenate(gradients, axis=1)
+
+
+def gradients_of(model: Model, parameters: np.ndarray, x: np.ndarray, y: np.ndarray, kept: Sequence[Any] = ()) -> np.ndarray:
+    """Gradient (n, P) of each example's loss; kept as in `activations`."""
+    made, inputs, scores = activations(model, parameters, x, kept)
+    return backwards(model, parameters, made, inputs, losses(model, scores, y)[1], kept)
 
 
 def log_shares(model: Model, scores: Any) -> Any:
@@ -207,8 +222,7 @@ class ReferenceBackend:
     def example_gradients(self, model: Model, parameters: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Gradients (n, P); see `Backend`."""
         parameters, (x, y) = model.check_parameters("parameters", parameters), model.check_data("data", x, y)
-        made, inputs, scores = activations(model, parameters, x)
-        return backwards(model, parameters, made, inputs, losses(model, scores, y)[1])
+        return gradients_of(model, parameters, x, y)
 
     def local_sgd(
         self,
@@ -230,8 +244,10 @@ class ReferenceBackend:
             for s in range(schedule.steps[i]):
                 used = schedule.weights[i, s] > 0
                 rows, weights = schedule.indices[i, s, used], schedule.weights[i, s, used]
+                whole = factors(model, schedule.keys[i, s], len(used)) if model.dropout else []
+                kept = [part if isinstance(part, int) else part[used] for part in whole]
                 with np.errstate(over="ignore", invalid="ignore"):
-                    gradients = self.example_gradients(model, ends[i], x[rows], y[rows])
+                    gradients = gradients_of(model, ends[i], x[rows], y[rows], kept)
                     norms = np.sqrt((gradients**2).sum(axis=1))
                     total = ((weights * np.minimum(1, how.clip[i] / np.maximum(norms, 1e-300)))[:, None] * gradients).sum(
                         axis=0

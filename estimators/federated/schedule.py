@@ -3,27 +3,29 @@
 Everything is a function of (seed, round, client, step), so that neither the backend, the number of workers, the way clients
 are cut into chunks nor a resume leaves a trace.
 
-Belongs here: `Schedule`, ways to make one, `GaussianNoise`.  Does not belong here: gradients (backends), privacy accounting
-(``estimators.accounting.privacy``, ``estimators.accounting.budget``).
+Belongs here: `Schedule` with its keys of dropout, ways to make one, `GaussianNoise`.  Does not belong here: gradients
+(backends), what is left out by a key (``dropout``), privacy accounting (``estimators.accounting.privacy``,
+``estimators.accounting.budget``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy import ndarray  # by this name `typed` tells it
 
+from estimators.federated.dropout import threefry
 from estimators.federated.kinds import typed
 from estimators.numerics.arrays import ArrayLike
 from estimators.numerics.validation import count, index, nonnegative, positive
 
 __all__ = ["GaussianNoise", "Schedule", "epochs", "fixed_batches", "poisson_batches", "stream"]
 
-BATCHES, NOISE = 0, 1
+BATCHES, NOISE, DROPOUT = 0, 1, 5
 
 
 def sequence(seed: int, purpose: int, *position: Any) -> np.random.SeedSequence:
@@ -56,6 +58,8 @@ class Schedule:
     weights : array (C, S, B) >= 0; 0 marks filling.
     divisors : array (C, S) > 0; with differential privacy a number that does not depend on the draw.
     steps : array (C,) of whole numbers <= S, how many steps each client takes.
+    keys : array (C, S, 2) of uint32, keys of each step's dropout (``dropout.factors``), from `keyed`; None: models with
+        dropout cannot be trained.
 
     >>> Schedule([0], [[[2, 0]]], [[[1.0, 0.5]]], [[2.0]], [1]).indices.shape
     (1, 1, 2)
@@ -66,6 +70,7 @@ class Schedule:
     weights: np.ndarray
     divisors: np.ndarray
     steps: np.ndarray
+    keys: Any = None
 
     def __post_init__(self):
         whole = {name: count(name, getattr(self, name), 0).astype(np.int64) for name in ("clients", "indices", "steps")}
@@ -82,8 +87,27 @@ class Schedule:
             raise ValueError("divisors must be > 0")
         if (whole["steps"] > shape[1]).any():
             raise ValueError(f"steps must be at most {shape[1]}, the length of indices' second axis")
+        if self.keys is not None:
+            keys = np.asarray(self.keys)
+            if keys.shape != (*shape[:2], 2) or keys.dtype != np.uint32:
+                raise ValueError(
+                    f"keys must be an array of uint32 of shape {(*shape[:2], 2)}, got {keys.dtype} of {keys.shape}"
+                )
+            object.__setattr__(self, "keys", keys)
         for name, array in {**whole, "weights": weights, "divisors": divisors}.items():
             object.__setattr__(self, name, array)
+
+    @typed
+    def keyed(self, seed: int, round: int) -> Schedule:
+        """The same schedule with keys of dropout: a function of seed, round, client and step.
+
+        >>> Schedule([4], [[[0]]], [[[1.0]]], [[1.0]], [1]).keyed(0, 3).keys.tolist()
+        [[[1278477178, 1874439016]]]
+        """
+        words = sequence(seed, DROPOUT, index("round", round, 0, 2**32 - 1)).generate_state(2, np.uint32)
+        places = self.clients[:, None], np.arange(self.indices.shape[1])[None, :]
+        counter = np.broadcast_arrays(*(place.astype(np.uint32) for place in places))
+        return replace(self, keys=np.stack(threefry((words[0], words[1]), (counter[0], counter[1])), axis=-1))
 
     @typed
     def rows(self, chosen: np.ndarray) -> Schedule:
@@ -95,7 +119,8 @@ class Schedule:
         chosen = np.arange(len(self.clients))[chosen] if isinstance(chosen, slice) else np.asarray(chosen)
         if chosen.ndim != 1 or chosen.dtype.kind not in "iub":
             raise ValueError("chosen must be positions of rows, or True and False for each row")
-        return Schedule(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+        parts: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return replace(self, **{name: part[chosen] for name, part in parts.items() if part is not None})
 
     @typed
     def step(self, number: int, times: int = 1) -> Schedule:
@@ -106,8 +131,9 @@ class Schedule:
         ([[6], [6], [6]], [3, 0])
         """
         number, times = index("number", number, 0, self.indices.shape[1] - 1), index("times", times, 0)
-        batches = (np.repeat(part[:, [number]], times, axis=1) for part in (self.indices, self.weights, self.divisors))
-        return Schedule(self.clients, *batches, np.where(self.steps > number, times, 0))  # pyright: ignore[reportCallIssue]
+        parts = {name: getattr(self, name) for name in ("indices", "weights", "divisors", "keys")}
+        batches = {k: None if part is None else np.repeat(part[:, [number]], times, axis=1) for k, part in parts.items()}
+        return replace(self, **batches, steps=np.where(self.steps > number, times, 0))
 
 
 def drawn(sizes: ArrayLike, clients: ArrayLike | None, batches: Callable[..., Any], *, seed: int, round: int) -> Schedule:

@@ -123,7 +123,8 @@ class Terms:
         work = {name: value for name, value in self.work.items() if name != "weight_decay"} | changes
         rule = RULES[work.pop("rule")]
         round = index("t", t, 0) * STAGES + index("stage", stage, 0, STAGES - 1)
-        return rule(self.sizes, seed=self.seed, round=round, clients=clients, **work)
+        steps = rule(self.sizes, seed=self.seed, round=round, clients=clients, **work)
+        return steps.keyed(self.seed, round) if self.model.dropout else steps
 
     @typed
     def noise(self, t: int, multiplier: Any, *, stage: int = 0) -> GaussianNoise:

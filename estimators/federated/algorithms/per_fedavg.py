@@ -99,5 +99,5 @@ class PerFedAvg(Averaging, Descent):
         if self.alpha == 0:
             return np.broadcast_to(shared, (len(clients), len(shared)))
         sizes, whole = task.sizes, {"n_epochs": self.adaptations, "batch_size": task.sizes}
-        steps = schedules.epochs(sizes, **whole, seed=0, round=0, clients=clients)
+        steps = schedules.epochs(sizes, **whole, seed=0, round=0, clients=clients).keyed(task.seed, 0)
         return task.train(shared, 0, learning_rate=self.alpha, steps=steps)
