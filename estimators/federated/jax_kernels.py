@@ -26,13 +26,16 @@ TINY = 1e-30
 
 
 def patches_of(layer: Any, image: Any) -> Any:
-    """Numbers (n, positions, inputs) of each patch of the images (n, height, width, channels)."""
+    """Numbers (n, positions, inputs) of each patch of the images (n, height, width, channels).
+
+    Rows of patches first, then patches of these: twice `size` copies of longer and longer stretches instead of size^2.
+    """
     rows, columns = layer.positions(image.shape[1:])
     around = ((layer.size - 1) // 2, layer.size // 2) if layer.same else (0, 0)
     padded = jnp.pad(image, ((0, 0), around, around, (0, 0)))
-    pixels = [(i, j) for i in range(layer.size) for j in range(layer.size)]
-    parts = [padded[:, i : i + rows, j : j + columns] for i, j in pixels]
-    return jnp.concatenate(parts, axis=-1).reshape(len(image), rows * columns, -1)
+    strips = jnp.concatenate([padded[:, :, j : j + columns] for j in range(layer.size)], axis=-1)
+    patches = jnp.concatenate([strips[:, i : i + rows] for i in range(layer.size)], axis=-1)
+    return patches.reshape(len(image), rows * columns, -1)
 
 
 def pooled(layer: Any, values: Any) -> Any:
