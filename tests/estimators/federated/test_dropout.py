@@ -94,6 +94,13 @@ def test_each_input_is_left_out_with_its_probability_and_the_others_count_more()
         assert stats.binomtest(int(left_out.sum()), left_out.size, p).pvalue > LEVEL
 
 
+def test_next_to_one_what_is_left_is_rare_and_not_nothing():
+    """Probabilities have 32 bits: the largest one leaves an input in 2^32."""
+    (found,) = factors(Model((2000, 1), "square", dropout=(1 - 1e-15,)), np.array([5, 6], np.uint32), 50)
+    assert found.shape == (50, 2000)
+    assert not found.any()
+
+
 def test_inputs_examples_steps_and_clients_are_independent():
     """Signs of what is left out with probability 1/2, of neighbours in each of these, have no covariance."""
     model = Model((400, 1), "square", dropout=(0.5,))
