@@ -85,7 +85,8 @@ def activations(
         image = pooled
     scores = image.reshape(len(x), layers[len(made)].shape[0] - 1)
     for i, layer in enumerate(layers[len(made) :]):
-        values = (np.maximum(scores, 0) if i else scores) * (kept[i] if kept else 1)
+        values = np.maximum(scores, 0) if i else scores
+        values = values * kept[i] if kept else values
         inputs.append(np.column_stack([values, np.ones(len(x))]))
         scores = product(inputs[-1], layer)
     return made, inputs, scores
@@ -117,7 +118,8 @@ def backwards(
     for i in reversed(range(len(inputs))):
         values, layer = inputs[i], layers[len(made) + i]
         gradients.insert(0, (values[:, :, None] * slopes[:, None, :]).reshape(n, layer.size))
-        slopes = product(slopes, layer[:-1].T) * (values[:, :-1] > 0) * (kept[i] if kept else 1)
+        slopes = product(slopes, layer[:-1].T) * (values[:, :-1] > 0)
+        slopes = slopes * kept[i] if kept else slopes
     for i in reversed(range(len(made))):
         slopes = slopes.reshape(n, *model.images[i + 1])
         gradient, slopes = convolve_back(model.convolutions[i], layers[i], *made[i], slopes)  # pyright: ignore[reportCallIssue]

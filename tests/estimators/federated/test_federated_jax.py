@@ -133,7 +133,7 @@ def test_small_memory_cuts_clients_and_changes_only_rounding():
 
 @pytest.mark.parametrize("backend", ["float32", "float64"], indirect=True)
 def test_as_many_clients_are_computed_at_once_as_fit_into_memory(backend):
-    """Of a layer's position what it takes and three of what it gives, twice; slopes by weights at many; what dropout asks."""
+    """Of a layer's position what it takes and three of what it gives, twice; slopes by weights at many; dropout."""
     dense = (5 + 1 + 3 * 7) + (7 + 1 + 3 * 3)
     patches = 2 * (2 * 2 + 1 + 3 * 2) + (2 * 2 + 1) * 2  # two positions of 2 x 2 pixels, 2 channels
     images = Model((6, 3), "softmax", (2, 3, 1), (Convolution(2, 2, pool=1),))
