@@ -1,5 +1,6 @@
 """The page of verdicts follows the evidence: what it says, and that it says nothing that differs between machines."""
 
+from copy import deepcopy
 from functools import cache
 
 import pytest
@@ -59,6 +60,17 @@ def test_tables_keep_their_columns(text):
 
 def test_nothing_on_the_page_depends_on_the_machine(text):
     assert not [line for line in text.splitlines() if "z|" in line or " seconds" in line or "e-1" in line]
+
+
+def test_a_machine_that_decides_less_in_its_time_has_the_same_page():
+    pages = []
+    for state in ("undecided", "time"):
+        found = deepcopy(records())
+        assert found["fedhdp:thm8:p"].levels["computed"]["code"]["state"] == "equal"
+        found["fedhdp:thm8:p"].levels["computed"]["code"]["state"] = state
+        pages.append(page.render([find(i) for i in IDS], found))
+    assert pages[0] == pages[1]
+    assert "1 because its formula is not decided to be the claim's" in pages[0]
 
 
 def test_a_page_needs_all_the_evidence(tmp_path, capsys):
