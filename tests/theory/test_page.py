@@ -73,6 +73,11 @@ def test_a_machine_that_decides_less_in_its_time_has_the_same_page():
     assert "1 because its formula is not decided to be the claim's" in pages[0]
 
 
+def test_a_reason_that_nothing_has_is_not_on_the_page(text):
+    assert "compared at points" in text
+    assert "0 because" not in text
+
+
 def test_a_page_needs_all_the_evidence(tmp_path, capsys):
     store = Ledger(tmp_path / "ledger.json")
     store.put(records()[IDS[0]])
