@@ -22,9 +22,9 @@ from estimators.federated.reference_backend import ReferenceBackend
 from estimators.federated.schedule import GaussianNoise, Schedule, epochs, fixed_batches, poisson_batches
 from estimators.federated.task import Task
 from estimators.federated.training import train
+from tests.estimators.federated.test_federated_jax import SIZES, federation, start
 
 REFERENCE = ReferenceBackend()
-SIZES = (11, 1, 6)
 LEVEL = 1e-6
 """Rate of error of each test of a law."""
 MODELS = {
@@ -40,16 +40,6 @@ SETTINGS = {"plain": {}, "clipped": {"clip": 0.3}, "private": {"clip": 0.5, "noi
 @pytest.fixture(params=MODELS)
 def model(request):
     return MODELS[request.param]
-
-
-def federation(model):
-    rng, classes = np.random.default_rng(0), model.n_classes
-    rows = [rng.standard_normal((n, model.n_features)) for n in SIZES]
-    return [(x, rng.integers(0, classes, len(x)) if classes else rng.standard_normal(len(x))) for x in rows]
-
-
-def start(model, seed=1):
-    return 0.3 * np.random.default_rng(seed).standard_normal(model.n_parameters)
 
 
 def words(*numbers):
