@@ -176,9 +176,9 @@ class BudgetFile(Budget):
         """Whether anything is ever refused for its eps."""
         return bool(np.isfinite(self.eps))
 
-    def stated_delta(self, more: float = 0.0) -> float:
+    def stated_delta(self) -> float:
         """Return the delta that totals are stated at: the limit's; without a limit at least what the releases have."""
-        spent = sum(each.delta for each in self.releases) + more
+        spent = sum(each.delta for each in self.releases)
         return self.delta if self.limited else min(max(self.delta, spent), np.nextafter(1.0, 0.0))
 
     def check(self, guarantee: Guarantee) -> None:

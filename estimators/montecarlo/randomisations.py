@@ -138,8 +138,9 @@ def require_own_nets(starts: Mapping[int, Net]) -> None:
 def require_apart(means: np.ndarray, alarm: float = ALARM) -> None:
     """Raise ValueError if means of replications, shape (R, M), follow the one before.
 
-    Neighbours are compared by von Neumann's ratio (1941), the mean square of their differences over the variance, which is
-    2 R / (R - 1) on average; its law is taken as the beta law on (0, 4) with its mean and variance for normal means.
+    Neighbours are compared by von Neumann's ratio (1941), the mean square of their differences over the variance (its sum
+    of squares over R - 1), which is 2 on average; its law is taken as the beta law on (0, 4) with its mean and variance for
+    normal means, 4 (R - 2) / (R^2 - 1).
     Means that agree are no sign of a repeat: a balanced net integrates some statistics without error.
 
     Parameters
