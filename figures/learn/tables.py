@@ -321,7 +321,10 @@ def claims(folder=FOLDER):
     for j in judged:
         if any(check.found is not None for check in j.checks):
             text += f"\n## {j.entry.paper}, {j.entry.place}: {j.verdict}\n\n{j.entry.says} Experiments: "
-            text += f"{', '.join(f'[{name}]({PAGE}#{anchor(known[name])})' for name in j.entry.experiments)}.\n"
+            # only what has lines has a section to link to
+            links = [f"[{name}]({PAGE}#{anchor(known[name])})" if name in results else f"{name} (no lines)"
+                     for name in j.entry.experiments]  # fmt: skip
+            text += f"{', '.join(links)}.\n"
             text += f"Tuned: {j.entry.tuned}.\n" if j.entry.tuned else ""
             rows_ = [[s.name, "" if s.paper is None else value_text(s.paper), value_text(s.ours), s.state, s.because]
                      for s in j.settings]  # fmt: skip
